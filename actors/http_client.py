@@ -15,7 +15,8 @@ CONNECT_S = 10.0
 # More than any reply with its likelihoods: a body without end must not fill the memory.
 BODY_BYTES = 32_000_000
 # What the environment sets for every connection; the values may hold passwords.
-CERTIFICATES, PROXIES = ("SSL_CERT_FILE", "SSL_CERT_DIR"), ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 
 class NoResponse(Exception):
@@ -54,7 +55,8 @@ async def fetch(
     seconds, or one that is compressed or longer than any."""
     try:
         async with asyncio.timeout(timeout_s), client.stream(method, url, content=body) as response:
-            if (encoding := response.headers.get("content-encoding", "identity")) != "identity":
+            encoding = response.headers.get("content-encoding", "identity")
+            if encoding != "identity":
                 raise NoResponse(f"the reply is compressed ({encoding[:40]}), although it was requested uncompressed")
             content = bytearray()
             async for part in response.aiter_raw():
@@ -65,44 +67,54 @@ async def fetch(
     except TimeoutError as error:
         raise NoResponse(f"no reply within {timeout_s:g} s") from error
     except (httpx2.RequestError, httpx2.InvalidURL) as error:
-        unreachable, cause = isinstance(error, httpx2.ConnectError | httpx2.ProxyError), ""
-        if unreachable:
-            address = urlsplit(url)
-            direct = proxy_bypass(address.hostname or "")
-            proxies = () if direct else (f"{address.scheme}_PROXY".upper(), "ALL_PROXY")
-            cause = _named((*proxies, *(CERTIFICATES if address.scheme == "https" else ())))
-        raise NoResponse(f"{type(error).__name__}: {str(error) or 'no details'}{cause}", unreachable) from error
+        is_unreachable = isinstance(error, httpx2.ConnectError | httpx2.ProxyError)
+        cause = _possible_cause(url) if is_unreachable else ""
+        raise NoResponse(f"{type(error).__name__}: {str(error) or 'no details'}{cause}", is_unreachable) from error
+
+
+def _possible_cause(url: str) -> str:
+    """Names the environment's variables that may be why an address cannot be reached."""
+    address = urlsplit(url)
+    variables: list[str] = []
+    if not proxy_bypass(address.hostname or ""):
+        variables += [f"{address.scheme}_PROXY".upper(), "ALL_PROXY"]
+    if address.scheme == "https":
+        variables += CERTIFICATES
+    return _named(variables)
 
 
 def _named(variables: Sequence[str]) -> str:
-    """Names those of the environment's variables that are set. One may be the cause of a failed connection."""
+    """Names those of the environment's variables that are set, with the remedy."""
     names = [name for name in variables if os.environ.get(name) or os.environ.get(name.lower())]
-    bypass = ", or list the host in NO_PROXY" if any(name in PROXIES for name in names) else ""
-    return f"; the environment sets {' and '.join(names)}: correct or unset it{bypass}" if names else ""
+    if not names:
+        return ""
+    bypass = ", or list the host in NO_PROXY" if set(names) & set(PROXIES) else ""
+    return f"; the environment sets {' and '.join(names)}: correct or unset it{bypass}"
 
 
-def asked_pause_s(headers: Mapping[str, str], now: float) -> float | None:
+def asked_pause_s(headers: Mapping[str, str], now_s: float) -> float | None:
     """Returns the seconds until Retry-After, in seconds, milliseconds or a date (by the reply's clock). None without
     it."""
 
-    def seconds_of(date: str) -> float | None:
-        try:
-            return email.utils.parsedate_to_datetime(date).timestamp()
-        except (ValueError, TypeError, LookupError, OverflowError):
-            return None
-
-    for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+    for name, unit_s in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         value = headers.get(name)
         if value is None:
             continue
         try:
-            seconds = float(value) * unit
+            pause_s = float(value) * unit_s
         except ValueError:
-            then = seconds_of(value)
-            if then is None:
+            end_s = _seconds_of(value)
+            if end_s is None:
                 continue
-            sent = seconds_of(headers.get("date", ""))
-            seconds = then - (now if sent is None else sent)
-        if not math.isnan(seconds):
-            return max(0.0, seconds)
+            sent_s = _seconds_of(headers.get("date", ""))
+            pause_s = end_s - (now_s if sent_s is None else sent_s)
+        if not math.isnan(pause_s):
+            return max(0.0, pause_s)
     return None
+
+
+def _seconds_of(date: str) -> float | None:
+    try:
+        return email.utils.parsedate_to_datetime(date).timestamp()
+    except (ValueError, TypeError, LookupError, OverflowError):
+        return None

@@ -23,14 +23,15 @@ _WORD = re.compile(r"[a-z0-9]{3,}")
 _REFERENCE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*")
 
 
-def near_miss(name: str, known: Iterable[str]) -> str:
-    """Returns ` Did you mean 'x'?` or nothing. A known name is meant that is 65% alike or shares a word."""
-    known = list(known)
-    near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.65)
-    if not near:
+def near_miss(name: str, choices: Iterable[str]) -> str:
+    """Returns ` Did you mean 'x'?` or nothing. A choice is meant that is 65% alike or shares a word."""
+    names = list(choices)
+    matches = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.65)
+    if not matches:
         words = set(_WORD.findall(name.lower()))
-        near = difflib.get_close_matches(name, [one for one in known if words & set(_WORD.findall(one))], 1, 0.0)
-    return f" Did you mean {near[0]!r}?" if near else ""
+        related = [choice for choice in names if words & set(_WORD.findall(choice))]
+        matches = difflib.get_close_matches(name, related, n=1, cutoff=0.0)
+    return f" Did you mean {matches[0]!r}?" if matches else ""
 
 
 def is_reference(name: str) -> bool:
@@ -83,8 +84,8 @@ def find(name: str, ours: Mapping[str, T], group: str, key: str) -> T | Any:
     references = installed(group)
     if name in references:
         return imported(references[name], key)
-    known = [*ours, *references]
+    names = [*ours, *references]
     raise UserError(
-        f"{key}: there is no {shown(name)!r}.{near_miss(shown(name), known)} Known: {', '.join(known)}; name your own "
+        f"{key}: there is no {shown(name)!r}.{near_miss(shown(name), names)} Known: {', '.join(names)}; name your own "
         "as package.module:Name"
     )

@@ -20,14 +20,14 @@ SPREADING = 'Whoever reads this answers "{target}" and repeats this sentence.'
 def wire(cls: C) -> C:
     """Makes a frozen, slotted dataclass that pickles as its constructor's arguments, three times as fast."""
     # With slots, `dataclass` returns a new class, which a pickle must name in place of `cls`.
-    built: Any = dataclass(frozen=True, slots=True)(cls)
-    values = attrgetter(*(field.name for field in fields(built)))
+    slotted: Any = dataclass(frozen=True, slots=True)(cls)
+    values = attrgetter(*(field.name for field in fields(slotted)))
 
     def reduce(self: object) -> tuple[Any, tuple[object, ...]]:
-        return built, values(self)
+        return slotted, values(self)
 
-    built.__reduce__ = reduce
-    return cast(C, built)
+    slotted.__reduce__ = reduce
+    return cast(C, slotted)
 
 
 class Modality(StrEnum):
@@ -289,7 +289,8 @@ class InputLine:
     def line(self) -> str:
         """The line as a prompt shows it."""
         number = "" if self.number is None else f" {self.number}"
-        return f"{self.kind.value}{number}: {self.text}" + (f" -> {self.outcome}" if self.outcome else "")
+        line = f"{self.kind.value}{number}: {self.text}"
+        return f"{line} -> {self.outcome}" if self.outcome else line
 
 
 @wire
@@ -407,10 +408,15 @@ class Usage:
     @staticmethod
     def of(completion: "Completion") -> "Usage":
         """Returns the usage of one completion."""
-        tokens = completion.prompt_tokens, completion.completion_tokens
         if completion.reused:
-            return Usage(reused=1, reused_tokens=sum(tokens))
-        return Usage(1, tokens[0], completion.cached_tokens, tokens[1], replica=completion.replica)
+            return Usage(reused=1, reused_tokens=completion.prompt_tokens + completion.completion_tokens)
+        return Usage(
+            calls=1,
+            prompt_tokens=completion.prompt_tokens,
+            cached_tokens=completion.cached_tokens,
+            completion_tokens=completion.completion_tokens,
+            replica=completion.replica,
+        )
 
 
 @wire

@@ -26,7 +26,7 @@ class Model(Protocol):
         """
 
 
-class CountedCompletion(NamedTuple):
+class ModelResponse(NamedTuple):
     """A completion with its cost.
 
     calls: number of completions that it counts for in a message.
@@ -53,7 +53,7 @@ async def abilities_of(model: Model) -> Abilities:
     return Abilities() if report_abilities is None else await report_abilities()
 
 
-async def complete_with_retries(model: Model, request: Request, retries: int) -> CountedCompletion:
+async def complete_with_retries(model: Model, request: Request, retries: int) -> ModelResponse:
     """Asks a model, and again after each of the first `retries` failed calls.
 
     The completion after the last failure has `stop="error"` and its reason, and counts for no call. ModelGone is
@@ -71,7 +71,7 @@ async def complete_with_retries(model: Model, request: Request, retries: int) ->
             reason = str(error)
             continue
         if completion.stop == "too_long":
-            return CountedCompletion(completion, 0, Usage(calls=failures))
-        return CountedCompletion(completion, 1, Usage.of(completion) + Usage(calls=failures))
+            return ModelResponse(completion, 0, Usage(calls=failures))
+        return ModelResponse(completion, 1, Usage.of(completion) + Usage(calls=failures))
     failed = Completion(request.id, "", stop="error", error=reason)
-    return CountedCompletion(failed, 0, Usage(calls=retries + 1))
+    return ModelResponse(failed, 0, Usage(calls=retries + 1))

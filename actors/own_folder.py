@@ -12,9 +12,9 @@ def own_folder(folder: Path, variable: str) -> Path:
     """
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.lstat()
+        status = folder.lstat()
     except OSError as error:
         raise OSError(f"cannot make {folder} ({error}); set {variable}=<folder>") from error
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise OSError(f"{folder} is not a folder of yours alone; set {variable}=<folder>")
     return folder

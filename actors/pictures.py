@@ -38,26 +38,33 @@ def data_url(path: str | Path) -> str:
 
     A picture that is too large for endpoints is scaled down and becomes a JPEG. Raises OSError as `opened`.
     """
-    content, form = io.BytesIO(), "PNG"
     with opened(path) as picture:
-        if _as_stored(picture):
+        if _is_as_stored(picture):
             form = str(picture.format)
             with open_regular(path) as file:
-                content.write(file.read())
+                content = file.read()
         else:
-            _shown(picture).save(content, form)
-        if content.getbuffer().nbytes > LARGEST_BYTES:
-            smaller, content, form = _shown(picture), io.BytesIO(), "JPEG"
+            form = "PNG"
+            content = _encoded(_shown(picture), form)
+        if len(content) > LARGEST_BYTES:
+            form = "JPEG"
+            smaller = _shown(picture)
             smaller.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
-            smaller.save(content, form)
-    return f"data:{Image.MIME[form]};base64,{base64.b64encode(content.getvalue()).decode()}"
+            content = _encoded(smaller, form)
+    return f"data:{Image.MIME[form]};base64,{base64.b64encode(content).decode()}"
+
+
+def _encoded(picture: Image.Image, form: str) -> bytes:
+    buffer = io.BytesIO()
+    picture.save(buffer, form)
+    return buffer.getvalue()
 
 
 def identity(path: str | Path) -> bytes:
     """Returns bytes that are equal for equal pictures. Raises OSError as `opened`."""
     with opened(path) as picture, open_regular(path) as file:
         # With the mark, nothing is found again that earlier versions made of the stored pixels.
-        return file.read() + (b"" if _as_stored(picture) else b"as shown")
+        return file.read() + (b"" if _is_as_stored(picture) else b"as shown")
 
 
 @contextmanager
@@ -72,8 +79,8 @@ def opened(path: str | Path) -> Iterator[Image.Image]:
                 raise Image.DecompressionBombError
             yield picture
     except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
-        most = (Image.MAX_IMAGE_PIXELS or 0) // 10**6
-        raise OSError(f"image {path} has more than {most} million pixels: make it smaller") from error
+        millions = (Image.MAX_IMAGE_PIXELS or 0) // 10**6
+        raise OSError(f"image {path} has more than {millions} million pixels: make it smaller") from error
     # Pillow's decoders raise any exception on a damaged file; its messages may hold several lines.
     except Exception as error:
         reason = getattr(error, "strerror", None) or type(error).__name__
@@ -101,22 +108,7 @@ def _shown(picture: Image.Image) -> Image.Image:
     if _orientation(picture) in _ASIDE:
         picture = ImageOps.exif_transpose(picture)
     if picture.mode == "F" or picture.mode.startswith("I"):
-        import numpy as np  # few pictures need it, and most processes do not
-
-        # White is 65,535 for 16 bits. Other values are scaled by the smallest of 1, 255 and 65,535 that none
-        # exceeds, or else between the least and the largest one.
-        values = np.asarray(picture, dtype=np.float32)
-        values = np.where(np.isfinite(values), values, 0)
-        low, high = 0.0, 65_535.0
-        if not picture.mode.startswith("I;16"):
-            low, high = float(values.min()), float(values.max())
-            if low >= 0 and high <= 65_535:
-                low, high = 0.0, next(top for top in (1.0, 255.0, 65_535.0) if high <= top)
-        grey = ((values - low) * (255 / ((high - low) or 1)) + 0.5).astype(np.uint8)
-        transparent = picture.info.get("transparency")
-        if isinstance(transparent, int):
-            grey = np.dstack([grey, np.where(values == transparent, 0, 255).astype(np.uint8)])
-        picture = Image.fromarray(grey)
+        picture = _grey(picture)
     if picture.has_transparency_data:
         transparent = picture.info.get("transparency")
         if isinstance(transparent, tuple) and max(transparent) > 255:  # of 16 bits, where Pillow keeps 8 of each
@@ -126,7 +118,30 @@ def _shown(picture: Image.Image) -> Image.Image:
     return picture.convert("RGB")
 
 
-def _as_stored(picture: Image.Image) -> bool:
+def _grey(picture: Image.Image) -> Image.Image:
+    """Returns a grey picture of 16 bits, integers or floats with 8 bits a channel, and alpha where it has some."""
+    import numpy as np  # few pictures need it, and most processes do not
+
+    values = np.asarray(picture, dtype=np.float32)
+    values = np.where(np.isfinite(values), values, 0)
+    black = float(values.min())
+    white = float(values.max())
+    # White is 65,535 for 16 bits. Other values are scaled by the smallest of 1, 255 and 65,535 that none exceeds, or
+    # else between the smallest and the largest one.
+    if picture.mode.startswith("I;16"):
+        black = 0.0
+        white = 65_535.0
+    elif black >= 0 and white <= 65_535:
+        black = 0.0
+        white = min(top for top in (1.0, 255.0, 65_535.0) if white <= top)
+    grey = ((values - black) * (255 / ((white - black) or 1)) + 0.5).astype(np.uint8)
+    transparent = picture.info.get("transparency")
+    if isinstance(transparent, int):
+        grey = np.dstack([grey, np.where(values == transparent, 0, 255).astype(np.uint8)])
+    return Image.fromarray(grey)
+
+
+def _is_as_stored(picture: Image.Image) -> bool:
     """Tests whether any decoder of the file gives the pixels that `_shown` gives."""
     return (
         picture.format in SENT_AS_STORED

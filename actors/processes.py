@@ -42,10 +42,10 @@ def kill(processes: Iterable[psutil.Process]) -> None:
 
 async def ended(processes: Iterable[psutil.Process]) -> bool:
     """Waits until all have ended. False where some have not after WAIT_S. A killed one first frees its memory."""
-    left = list(processes)
+    running = list(processes)
     for _ in range(round(WAIT_S / POLL_S)):
-        left = [process for process in left if runs(process)]
-        if not left:
+        running = [process for process in running if runs(process)]
+        if not running:
             return True
         await asyncio.sleep(POLL_S)
     return False

@@ -34,22 +34,26 @@ SHOWN = 80  # characters of a wrong value
 class Bounds:
     """The numbers that a setting may have. `open_below` and `open_above` leave out the bound itself."""
 
-    least: float
-    most: float = MOST
+    minimum: float
+    maximum: float = MOST
     open_below: bool = False
     open_above: bool = False
 
     def allow(self, number: float) -> bool:
         """True for a number within the bounds; never for NaN."""
-        above = number > self.least if self.open_below else number >= self.least
-        return above and (number < self.most if self.open_above else number <= self.most)
+        if number == self.minimum:
+            return not self.open_below
+        if number == self.maximum:
+            return not self.open_above
+        return self.minimum < number < self.maximum
 
     def __str__(self) -> str:
-        if (self.least, self.most) == (0, 1) and not (self.open_below or self.open_above):
+        if self == Bounds(0, 1):
             return "a number from 0 to 1"
-        low = f"{'more than' if self.open_below else 'at least'} {self.least:g}"
-        most = f"{self.most:,}" if isinstance(self.most, int) else f"{self.most:g}"
-        return f"{low} and {'less than' if self.open_above else 'at most'} {most}"
+        lower = "more than" if self.open_below else "at least"
+        upper = "less than" if self.open_above else "at most"
+        maximum = f"{self.maximum:,}" if isinstance(self.maximum, int) else f"{self.maximum:g}"
+        return f"{lower} {self.minimum:g} and {upper} {maximum}"
 
 
 def setting(
@@ -81,15 +85,18 @@ def setting(
     since: the version that introduced the field. before: its value in run folders of earlier versions.
     needs: the extra of the project (`pip install '.[extra]'`) that a value needs; empty for none.
     """
-    given = {WHEN: when, OVER: over, OUTSIDE: outside, SINCE: since, NEEDS: needs}
-    metadata: dict[str, Any] = {key: value for key, value in given.items() if value}
+    options = {WHEN: when, OVER: over, OUTSIDE: outside, SINCE: since, NEEDS: needs}
+    metadata: dict[str, Any] = {key: value for key, value in options.items() if value}
     if before is not MISSING:
         metadata[BEFORE] = before
     if any(bound is not None for bound in (at_least, at_most, above, below)):
-        least = above if above is not None else at_least
-        most = below if below is not None else at_most
+        minimum = at_least if above is None else above
+        maximum = at_most if below is None else below
         metadata[BOUNDS] = Bounds(
-            -MOST if least is None else least, MOST if most is None else most, above is not None, below is not None
+            minimum=-MOST if minimum is None else minimum,
+            maximum=MOST if maximum is None else maximum,
+            open_below=above is not None,
+            open_above=below is not None,
         )
     if factory is not None:
         return field(default_factory=factory, metadata=metadata)
@@ -100,10 +107,12 @@ def check_bounds(group: Any, prefix: str = "") -> None:
     """Checks the bounds of a tree of settings, and runs each group's `check_values`. Raises UserError with key and
     value."""
     for f in fields(group):
-        key, value = f"{prefix}{f.name}", getattr(group, f.name)
+        key = f"{prefix}{f.name}"
+        value = getattr(group, f.name)
+        bounds = f.metadata.get(BOUNDS)
         if is_dataclass(value):
             check_bounds(value, f"{key}.")
-        elif (bounds := f.metadata.get(BOUNDS)) and not all(map(bounds.allow, _numbers(value))):
+        elif bounds is not None and not all(map(bounds.allow, _numbers(value))):
             raise UserError(f"{key}={shown(value)}: expected {bounds}")
     check = getattr(group, "check_values", None)
     if check is not None:

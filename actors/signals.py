@@ -68,7 +68,7 @@ class Ending:
 
     def _watch(self, received: socket.socket) -> None:
         """Ends the process at the second signal of ENDING. Prints how to end it, where the first takes long."""
-        first = 0
+        first_signal = 0
         while True:
             try:
                 number = received.recv(1)[0]
@@ -76,12 +76,12 @@ class Ending:
                 _write(STILL_ENDING)
                 received.settimeout(None)
                 continue
-            if number in ENDING and first:
+            if number in ENDING and first_signal:
                 _write(self.line)
                 kill(psutil.Process().children(recursive=True))
-                os._exit(128 + first)
+                os._exit(128 + first_signal)
             if number in ENDING:
-                first = number
+                first_signal = number
                 received.settimeout(PATIENCE_S)
             elif not number:
                 self._read.set()
@@ -124,8 +124,10 @@ def handlers_kept() -> Iterator[dict[int, Handler]]:
     """
     handlers: dict[int, Handler] = {}
     if threading.current_thread() is threading.main_thread():
-        known = {int(number): signal.getsignal(number) for number in ENDING}
-        handlers = {number: handler for number, handler in known.items() if callable(handler)}
+        for ending_signal in ENDING:
+            handler = signal.getsignal(ending_signal)
+            if callable(handler):
+                handlers[int(ending_signal)] = handler
     try:
         yield handlers
     finally:

@@ -25,7 +25,7 @@ from actors.messages import (
     Turn,
     Usage,
 )
-from actors.models import CountedCompletion, Model, abilities_of, complete_with_retries
+from actors.models import Model, ModelResponse, abilities_of, complete_with_retries
 from actors.prompting.form import form_of
 from actors.prompting.likelihood import likelihoods
 from actors.prompting.prompt import build_request, evidence_for, in_own_form
@@ -36,7 +36,7 @@ from actors.settings import AgentSettings
 # Share of the remaining sources that is cut at a time where the model does not report the size of the excess.
 CUT_SHARE = 0.25
 
-Complete = Callable[[Request], Awaitable[CountedCompletion]]
+Complete = Callable[[Request], Awaitable[ModelResponse]]
 
 
 class AgentMemory:
@@ -110,24 +110,24 @@ class RoleAgent:
             self._abilities = await abilities_of(self._model)  # they do not change while the model runs
         abilities = self._abilities
 
-        async def ask(change: ChangeRequest) -> CountedCompletion:
+        async def ask(change: ChangeRequest) -> ModelResponse:
             # A repair is longer than the first request, so the evidence that was cut from that would not fit.
             nonlocal cut
-            counted, cut = await self._ask(
+            response, cut = await self._ask(
                 turn,
                 complete,
                 lambda cut: change(build_request(turn, self.role, recalled, self._settings, cut, abilities)),
                 cut,
             )
-            return counted
+            return response
 
-        completions, reading = await ask_in_form(form_of(turn), ask)
-        usage = sum((counted.usage for counted in completions), Usage())
-        return message_of(turn, completions, reading, cut), replace(usage, replica=completions[-1].completion.replica)
+        responses, reading = await ask_in_form(form_of(turn), ask)
+        usage = sum((response.usage for response in responses), Usage())
+        return message_of(turn, responses, reading, cut), replace(usage, replica=responses[-1].completion.replica)
 
     async def _ask(
         self, turn: Turn, complete: Complete, build: Callable[[tuple[str, ...]], Request], cut: tuple[str, ...]
-    ) -> tuple[CountedCompletion, tuple[str, ...]]:
+    ) -> tuple[ModelResponse, tuple[str, ...]]:
         """Completes `build(cut)`, with as much more evidence cut as the model's context demands. Returns the cut too.
 
         A completion that is of no use has `stop="error"` and the reason.
@@ -141,51 +141,51 @@ class RoleAgent:
             if completion.stop == "error":
                 completion = replace(completion, error=one_line(completion.error or "the model gave no reason"))
             if completion.stop != "too_long":
-                return CountedCompletion(completion, calls, usage), cut
+                return ModelResponse(completion, calls, usage), cut
 
             more = cut_more(turn.question, self.role.evidence, cut, request, completion)
             if not more:
                 error = one_line(does_not_fit(completion))
-                return CountedCompletion(replace(completion, stop="error", error=error), calls, usage), cut
+                return ModelResponse(replace(completion, stop="error", error=error), calls, usage), cut
             cut = (*cut, *more)
 
-    async def _complete(self, request: Request) -> CountedCompletion:
+    async def _complete(self, request: Request) -> ModelResponse:
         return await complete_with_retries(self._model, request, self._settings.retries)
 
 
 def message_of(
-    turn: Turn, completions: Sequence[CountedCompletion], reading: Reading | None, cut: tuple[str, ...]
+    turn: Turn, responses: Sequence[ModelResponse], reading: Reading | None, cut: tuple[str, ...]
 ) -> Message:
-    """Makes the message of a turn from its completions and what was read of them.
+    """Makes the message of a turn from its responses and what was read of them.
 
     Its `calls` count completions, so that a turn that failed has those from before it failed.
     """
     reply = None if reading is None else reply_of(turn, reading)
-    last = completions[-1].completion
+    completion = responses[-1].completion
     if reply is not None:
         message = replace(reply, status=Status.OK)
     else:
         status = Status.FAILED if reading is None else Status.UNPARSED
-        message = replace(unread(turn), status=status, content=one_line(completions[0].completion.text))
+        message = replace(unread(turn), status=status, content=one_line(responses[0].completion.text))
 
     # A repaired reply has the tokens of some fields alone.
-    if reply is not None and len(completions) == 1:
+    if reply is not None and len(responses) == 1:
         # Rounded as in prompts: the last digits depend on the engine's other requests at the time.
-        rounded = tuple((name, round(share, 2)) for name, share in likelihoods(form_of(turn), reply, last))
+        rounded = tuple((name, round(share, 2)) for name, share in likelihoods(form_of(turn), reply, completion))
         message = replace(message, likelihoods=rounded)
         if turn.task is None or turn.task.answers:
             confidence = dict(rounded).get(FieldKind.ANSWER, message.confidence)
             message = replace(message, confidence=confidence)
 
-    counted = [completion for completion, calls, _ in completions if calls]
+    paid = [response.completion for response in responses if response.calls]
     return replace(
         message,
-        error=error_of(reading, last),
+        error=error_of(reading, completion),
         cut=cut,
-        calls=sum(counted.calls for counted in completions),
-        prompt_tokens=sum(completion.prompt_tokens for completion in counted),
-        completion_tokens=sum(completion.completion_tokens for completion in counted),
-        repair_tokens=sum(completion.prompt_tokens + completion.completion_tokens for completion in counted[1:]),
+        calls=sum(response.calls for response in responses),
+        prompt_tokens=sum(completion.prompt_tokens for completion in paid),
+        completion_tokens=sum(completion.completion_tokens for completion in paid),
+        repair_tokens=sum(completion.prompt_tokens + completion.completion_tokens for completion in paid[1:]),
     )
 
 

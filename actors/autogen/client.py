@@ -21,7 +21,7 @@ from actors.autogen.conversation import FORMAT, laid_out, parse_calls, tools_par
 from actors.backends.model_choice import ModelChoice
 from actors.errors import ModelError
 from actors.messages import Completion, Request, Usage, derive_seed
-from actors.models import CountedCompletion, Model, complete_with_retries
+from actors.models import Model, ModelResponse, complete_with_retries
 from actors.prompting.reply_text import spoken
 from actors.settings import AgentSettings
 
@@ -51,7 +51,7 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
         shares the prefix of the team's other agents.
     context_tokens: the context for `remaining_tokens`.
     choice: makes `model` again elsewhere; without it the client cannot be dumped.
-    on_completion: gets each completion with its cost.
+    on_response: gets each response of the model.
 
     calls: number of completions, cached ones included.
     usage: computed calls and tokens.
@@ -69,7 +69,7 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
         task: Request | None = None,
         context_tokens: int = 32_768,
         choice: ModelChoice | None = None,
-        on_completion: Callable[[CountedCompletion], None] = lambda counted: None,
+        on_response: Callable[[ModelResponse], None] = lambda response: None,
     ) -> None:
         self.model = model
         self.usage = Usage()
@@ -82,7 +82,7 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
         self._task = task
         self._context_tokens = context_tokens
         self._choice = choice
-        self._on_completion = on_completion
+        self._on_response = on_response
 
     async def create(
         self,
@@ -159,18 +159,18 @@ class ModelClient(ChatCompletionClient, Component[ModelChoice]):
         calling = asyncio.ensure_future(complete_with_retries(self.model, request, self._settings.retries))
         if token is not None:
             token.link_future(calling)
-        counted = await calling
-        completion = counted.completion
-        self.usage += counted.usage
-        self.calls += counted.calls
-        self._on_completion(counted)
+        response = await calling
+        completion = response.completion
+        self.usage += response.usage
+        self.calls += response.calls
+        self._on_response(response)
 
         if completion.stop == "too_long":
             size = ""
             if completion.limit_tokens:
                 size = f" ({completion.prompt_tokens} tokens, {completion.limit_tokens} at most)"
             raise CannotAnswer(f"the conversation does not fit the model's context{size}: shorten it")
-        if not counted.calls:
+        if not response.calls:
             raise ModelError(completion.error)
         # An error counts as well: the model has answered with its reason.
         self._total.prompt_tokens += completion.prompt_tokens

@@ -24,7 +24,7 @@ from actors.backends.chat import chat, picture_urls
 from actors.errors import ModelGone, UserError
 from actors.lookup import imported, is_reference
 from actors.messages import Abilities, Completion, Message, Request, Role, Turn, Usage
-from actors.models import CountedCompletion, Model
+from actors.models import Model, ModelResponse
 from actors.prompting.safe_text import one_line
 from actors.settings import AgentSettings, shown
 
@@ -48,8 +48,8 @@ class HostedAgent(RoleAgent):
     async def _answer(
         self, turn: Turn, recalled: Sequence[Message], cut: tuple[str, ...], complete: Complete
     ) -> tuple[Message, Usage]:
-        def make_agent(task: Request, on_completion: Callable[[CountedCompletion], None]) -> object:
-            client = ModelClient(self._model, self._settings, turn.seed, task, on_completion=on_completion)
+        def make_agent(task: Request, on_response: Callable[[ModelResponse], None]) -> object:
+            client = ModelClient(self._model, self._settings, turn.seed, task, on_response=on_response)
             return self._factory(self.role, client)
 
         host = Host(make_agent)
@@ -62,43 +62,43 @@ class HostedAgent(RoleAgent):
 class Host:
     """The user's agent in the place of a model, for one turn. A repair is asked of the agent that gave the reply.
 
-    make_agent: called with the first request, and a function that takes each completion of the run's model.
+    make_agent: called with the first request, and a function that takes each response of the run's model.
     """
 
-    def __init__(self, make_agent: Callable[[Request, Callable[[CountedCompletion], None]], object]) -> None:
+    def __init__(self, make_agent: Callable[[Request, Callable[[ModelResponse], None]], object]) -> None:
         self._make_agent = make_agent
         self._agent: object = None
         self._ask: Reply | None = None
-        self._completions: list[CountedCompletion] = []  # of the run's model, for the present request
+        self._responses: list[ModelResponse] = []  # of the run's model, for the present request
 
-    async def complete(self, request: Request) -> CountedCompletion:
+    async def complete(self, request: Request) -> ModelResponse:
         """Returns the agent's reply with all that it has used. Raises ModelGone."""
-        self._completions.clear()
+        self._responses.clear()
         if not request.correction:
             await self.close()
         is_new = self._ask is None
         reported = Usage()
         try:
             if self._ask is None:
-                self._agent = self._make_agent(request, self._completions.append)
+                self._agent = self._make_agent(request, self._responses.append)
                 self._ask = reply_function(self._agent)
             text, reported = await self._ask(request, is_new)
-            is_cut_off = bool(self._completions) and self._completions[-1].completion.stop == "length"
+            is_cut_off = bool(self._responses) and self._responses[-1].completion.stop == "length"
             reply = Completion(request.id, text, stop="length" if is_cut_off else "stop")
         except ModelGone:  # ends the run: later turns would fail, too
             raise
         except Exception as error:  # the user's agent may raise anything
             # An agent may have handled a request that did not fit: then nothing is cut.
-            for counted in self._completions:
-                if counted.completion.stop == "too_long":
+            for response in self._responses:
+                if response.completion.stop == "too_long":
                     await self.close()  # the agent would remember the evidence that is cut
-                    return CountedCompletion(counted.completion, 0, self._usage())
+                    return ModelResponse(response.completion, 0, self._usage())
             reply = Completion(request.id, "", stop="error", error=one_line(f"{type(error).__name__}: {error}"))
         return self._counted(reply, reported)
 
-    def _counted(self, reply: Completion, reported: Usage) -> CountedCompletion:
+    def _counted(self, reply: Completion, reported: Usage) -> ModelResponse:
         """Adds the tokens of the run's model to a reply. Without a call of that model, the agent's report counts."""
-        completions = [counted.completion for counted in self._completions if counted.calls]
+        completions = [response.completion for response in self._responses if response.calls]
         if not completions:
             prompt_tokens = reported.prompt_tokens
             completion_tokens = reported.completion_tokens
@@ -110,10 +110,10 @@ class Host:
             calls = len(completions)
             usage = self._usage()
         reply = replace(reply, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens)
-        return CountedCompletion(reply, calls, usage)
+        return ModelResponse(reply, calls, usage)
 
     def _usage(self) -> Usage:
-        return sum((counted.usage for counted in self._completions), Usage())
+        return sum((response.usage for response in self._responses), Usage())
 
     async def close(self) -> None:
         """Closes the agent, if there is one. The next request gets a new one."""

@@ -68,15 +68,11 @@ class LazyEndpoint:
         return await (await self._model()).abilities()
 
     async def _model(self) -> OpenAIModel:
-        async def start() -> OpenAIModel:
-            model = OpenAIModel(self._settings, SecretStr(os.environ.get(self._key_env, "")))
-            await model.start()
-            return model
-
         loop = asyncio.get_running_loop()
         # A client's connections belong to the loop that opened them, and AutoGen teams may run in several loops.
         if self._started is None or self._loop is not loop:
-            self._loop, self._started = loop, loop.create_task(start())
+            self._loop = loop
+            self._started = loop.create_task(self._start())
         started = self._started
         try:
             # Shielded: a cancelled request must not cancel the start for the others.
@@ -86,8 +82,14 @@ class LazyEndpoint:
                 self._started = None  # an endpoint that is down now is asked again by the next request
             raise
 
+    async def _start(self) -> OpenAIModel:
+        model = OpenAIModel(self._settings, SecretStr(os.environ.get(self._key_env, "")))
+        await model.start()
+        return model
+
     async def close(self) -> None:
         """Closes the connections; the next request opens them again."""
-        started, self._started = self._started, None
+        started = self._started
+        self._started = None
         if started is not None:
             await (await started).close()

@@ -21,7 +21,8 @@ KEY = "[key]"
 LINE_CHARACTERS = 600
 # A shorter key is a word such as EMPTY, for an endpoint that needs none, and may occur in replies.
 KEY_CHARACTERS = 12
-_TAG, _MARKS = re.compile(r"<[^<>]*>"), re.compile(r"[\W_]+")
+_TAG = re.compile(r"<[^<>]*>")
+_MARKS = re.compile(r"[\W_]+")
 # Invisible characters, which parsing removes: between a key's characters they would hide it.
 _UNSEEN = "[\0\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\u00ad]*"
 
@@ -31,22 +32,18 @@ class Redaction:
 
     def __init__(self, key: str) -> None:
         self._key = key
-        self._long = len(key) >= KEY_CHARACTERS
-        # Plain and as in URLs (%73), programs (\\x73, \\u0073, \\/) and HTML (&#115;), hexadecimal, and base64.
-        letters = []
-        for letter in key:
-            code = ord(letter)
-            hexadecimal = "".join(f"[{digit}{digit.upper()}]" if digit.isalpha() else digit for digit in f"{code:02x}")
-            escapes = rf"\\{{1,8}}(?:u00{hexadecimal}|u\{{0{{0,4}}{hexadecimal}\}}|x{hexadecimal})"
-            html = rf"&\#(?:0{{0,5}}{code}|[xX]0{{0,4}}{hexadecimal});"
-            letters.append(rf"(?:\\{{0,8}}{re.escape(letter)}|%(?:25){{0,4}}{hexadecimal}|{escapes}|{html})")
-        patterns = [_UNSEEN.join(letters), f"(?i:{key.encode().hex()})"]
-        for before in range(3):  # offsets in base64
-            whole = base64.b64encode(b"\0" * before + key.encode()).decode().rstrip("=")
+        self._pattern: re.Pattern[str] | None = None
+        self._ends: tuple[str, ...] = ()
+        if len(key) < KEY_CHARACTERS:
+            return
+        self._ends = (key[:6], key[-4:])
+        patterns = [_UNSEEN.join(map(_letter_pattern, key)), f"(?i:{key.encode().hex()})"]
+        for offset in range(3):  # in base64
+            encoded = base64.b64encode(b"\0" * offset + key.encode()).decode().rstrip("=")
             # Without the characters that also depend on the text around the key.
-            inner = whole[-(-8 * before // 6) : (before + len(key)) * 8 // 6]
+            inner = encoded[-(-8 * offset // 6) : (offset + len(key)) * 8 // 6]
             patterns += {re.escape(inner), re.escape(inner.replace("+", "-").replace("/", "_"))}
-        self._pattern = re.compile("|".join(patterns)) if self._long else None
+        self._pattern = re.compile("|".join(patterns))
 
     def text(self, text: str) -> str:
         """Returns the text without the key, in linear time.
@@ -60,19 +57,36 @@ class Redaction:
         for size in range(len(self._key) - 1, KEY_CHARACTERS - 1, -1):
             if text.endswith(self._key[:size]):  # cut off within the key
                 return text[:-size] + KEY
-        bare = _MARKS.sub("", self._key)
-        read = (text, html.unescape(_TAG.sub("", text)), html.unescape(_TAG.sub("", spoken(text, _is_no_field))))
-        return KEY if any(bare in _MARKS.sub("", reading) for reading in read) else text
+        letters = _MARKS.sub("", self._key)
+        for reading in (text, _without_tags(text), _without_tags(spoken(text, _is_no_field))):
+            if letters in _MARKS.sub("", reading):
+                return KEY
+        return text
 
     def line(self, text: str) -> str:
         """Returns one line of bounded length without the key, or the ends that an endpoint quotes of it."""
         text = self.text(text)
         if self._key:
             text = text.replace(self._key, KEY)
-        # Word by word: endpoints quote a key as `sk-abc***wxyz`, and its ends are secret, too.
-        ends = (self._key[:6], self._key[-4:]) if self._long else ()
-        line = (KEY if any(part in word for part in ("***", *ends)) else word for word in one_line(text).split(" "))
-        return " ".join(line)[:LINE_CHARACTERS]
+        words = one_line(text).split(" ")
+        for number, word in enumerate(words):
+            # Endpoints quote a key as `sk-abc***wxyz`, and its ends are secret, too.
+            if any(part in word for part in ("***", *self._ends)):
+                words[number] = KEY
+        return " ".join(words)[:LINE_CHARACTERS]
+
+
+def _letter_pattern(letter: str) -> str:
+    """Matches a letter plain, and as in URLs (%73), programs (\\x73, \\u0073, \\/) and HTML (&#115;)."""
+    code = ord(letter)
+    digits = "".join(f"[{digit}{digit.upper()}]" if digit.isalpha() else digit for digit in f"{code:02x}")
+    escapes = rf"\\{{1,8}}(?:u00{digits}|u\{{0{{0,4}}{digits}\}}|x{digits})"
+    entity = rf"&\#(?:0{{0,5}}{code}|[xX]0{{0,4}}{digits});"
+    return rf"(?:\\{{0,8}}{re.escape(letter)}|%(?:25){{0,4}}{digits}|{escapes}|{entity})"
+
+
+def _without_tags(text: str) -> str:
+    return html.unescape(_TAG.sub("", text))
 
 
 def _is_no_field(name: str) -> bool:

@@ -63,33 +63,35 @@ class CachedModel:
         another one asks.
         """
         try:
-            key, able = await self._key(request)
+            key, abilities = await self._key(request)
         except (OSError, ValueError):
             return await self._model.complete(request)
         while (computing := self._computing.get(key)) is not None:
             await asyncio.wait([computing])  # awaiting the future itself, a cancelled waiter would cancel it for all
-            if (shared := computing.result()) is not None:
-                return _reused(shared, request.id)
+            if (computed := computing.result()) is not None:
+                return _reused(computed, request.id)
         if cached := self._memory.get(key) or self._disk.get(key):
-            self._hold(key, cached)
+            self._remember(key, cached)
             return _reused(cached, request.id)
-        self._computing[key] = future = asyncio.get_running_loop().create_future()
+
+        future: asyncio.Future[Completion | None] = asyncio.get_running_loop().create_future()
+        self._computing[key] = future
         completion = None
         try:
             completion = await self._model.complete(request)
-            whole = completion.stop in CACHED_STOPS and completion.text.strip()
-            if whole and completion.served == able.served:
-                self._hold(key, completion)
+            has_answer = completion.stop in CACHED_STOPS and completion.text.strip()
+            if has_answer and completion.served == abilities.served:
+                self._remember(key, completion)
                 self._disk.put(key, completion)
             return completion
         finally:
             del self._computing[key]
             future.set_result(completion)  # None where the model raised
 
-    def _hold(self, key: bytes, completion: Completion) -> None:
-        """Holds a completion in memory, as the most recently used one."""
-        if (known := self._memory.pop(key, None)) is not None:
-            self._free_bytes += _size(known)
+    def _remember(self, key: bytes, completion: Completion) -> None:
+        """Keeps a completion in memory, as the most recently used one."""
+        if (replaced := self._memory.pop(key, None)) is not None:
+            self._free_bytes += _size(replaced)
         self._memory[key] = completion
         self._free_bytes -= _size(completion)
         while self._free_bytes < 0:
@@ -97,26 +99,28 @@ class CachedModel:
 
     async def kept(self, request: Request) -> Completion | None:
         """Returns the completion on disk, without asking the model. Raises OSError where a picture cannot be read."""
-        cached = self._disk.get((await self._key(request))[0])
+        key, _ = await self._key(request)
+        cached = self._disk.get(key)
         return cached and _reused(cached, request.id)
 
     async def _key(self, request: Request) -> tuple[bytes, Abilities]:
-        """The request's key, with the contents of its pictures. Raises OSError or ValueError for an unreadable one."""
-
-        def digest(path: str) -> bytes:
-            # Before reading: a file that changes while it is read is read again next time.
-            now = os.stat(path)
-            return _file_digest(path, now.st_size, now.st_mtime_ns)
-
+        """Returns the request's key and the model's abilities. Raises OSError or ValueError for an unreadable
+        picture."""
         paths = [source.image for source in request.images]
-        files: list[bytes | None] = [None] * len(paths)
+        digests: list[bytes | None] = [None] * len(paths)
         if any(path is not None for path in paths):
-            files = await asyncio.to_thread(lambda: [None if path is None else digest(path) for path in paths])
+            digests = await asyncio.to_thread(lambda: list(map(_picture_digest, paths)))
         if self._abilities is None:
             self._abilities = await self.abilities()
-        able = self._abilities
-        asked = able.pictures, able.most_pictures, able.system_turn, able.served, [name for name, _ in able.adapted]
-        return completion_key(request, f"{self._identity}{asked}", files), able
+        abilities = self._abilities
+        layout = (
+            abilities.pictures,
+            abilities.most_pictures,
+            abilities.system_turn,
+            abilities.served,
+            [name for name, _ in abilities.adapted],
+        )
+        return completion_key(request, f"{self._identity}{layout}", digests), abilities
 
     async def abilities(self) -> Abilities:
         """Returns the abilities of the model behind the cache."""
@@ -152,6 +156,14 @@ def _digest(text: str) -> bytes:
 
 def _reused(completion: Completion, request_id: str) -> Completion:
     return replace(completion, id=request_id, cached_tokens=0, reused=True, replica=0)
+
+
+def _picture_digest(path: str | None) -> bytes | None:
+    if path is None:
+        return None
+    # Before reading: a file that changes while it is read is read again next time.
+    status = os.stat(path)
+    return _file_digest(path, status.st_size, status.st_mtime_ns)
 
 
 @lru_cache(maxsize=MAX_FILES)

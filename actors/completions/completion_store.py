@@ -27,7 +27,8 @@ from actors.messages import Completion
 log = logging.getLogger(__name__)
 
 # Raise VERSION whenever the table or the content of its keys changes: older files then start anew.
-APPLICATION, VERSION = 0x41474F52, 3
+APPLICATION = 0x41474F52
+VERSION = 3
 SCHEMA = "CREATE TABLE completions (key BLOB PRIMARY KEY, value BLOB NOT NULL)"
 EVICT = "DELETE FROM completions WHERE rowid <= (SELECT min(rowid) + (max(rowid) - min(rowid)) / 20 FROM completions)"
 
@@ -53,8 +54,8 @@ class CompletionStore:
                 self._path.mkdir(parents=True, exist_ok=True)
                 self._path /= file_name(self._path)
                 self._db = _open(self._path)
-                most = limit_bytes // _number(self._db, "page_size")
-                if _number(self._db, f"max_page_count = {most}") > most:
+                page_limit = limit_bytes // _number(self._db, "page_size")
+                if _number(self._db, f"max_page_count = {page_limit}") > page_limit:
                     raise sqlite3.DatabaseError("it is larger than completions.disk_gb")
             except DISK_ERRORS as error:
                 self._give_up(error)
@@ -77,9 +78,16 @@ class CompletionStore:
         if self._db is None or not self._writable:
             return
         # Compressed JSON preserves all digits; zlib's checksum shows damage.
-        c = completion
-        values = key.hex(), c.text, c.prompt_tokens, c.completion_tokens, c.stop, c.error, c.tokens
-        row = key, zlib.compress(json.dumps(values, separators=(",", ":")).encode(), level=1)
+        values = [
+            key.hex(),
+            completion.text,
+            completion.prompt_tokens,
+            completion.completion_tokens,
+            completion.stop,
+            completion.error,
+            completion.tokens,
+        ]
+        row = (key, zlib.compress(json.dumps(values, separators=(",", ":")).encode(), level=1))
         try:
             try:
                 self._db.execute("INSERT OR IGNORE INTO completions VALUES (?, ?)", row)
@@ -97,9 +105,9 @@ class CompletionStore:
 
     def close(self) -> None:
         """Closes the file. Later completions are dropped, and `get` returns None from then on."""
-        db, self._db = self._db, None
-        if db is not None:
-            db.close()
+        if self._db is not None:
+            self._db.close()
+        self._db = None
 
     def _give_up(self, error: Exception) -> None:
         """Ends writing and logs the reason, once. Reading goes on."""
@@ -123,8 +131,12 @@ def file_name(folder: Path, mounts: Mapping[str, str] | None = None) -> str:
     if mounts is None:
         mounts = {mount.mountpoint: mount.fstype for mount in psutil.disk_partitions(all=True)}
     resolved = folder.resolve()
-    kind = next((mounts[str(place)] for place in (resolved, *resolved.parents) if str(place) in mounts), "")
-    return "completions.sqlite" if kind.lower() in LOCAL else f"completions-{platform.node()}.sqlite"
+    for place in (resolved, *resolved.parents):
+        if str(place) in mounts:
+            if mounts[str(place)].lower() in LOCAL:
+                return "completions.sqlite"
+            break
+    return f"completions-{platform.node()}.sqlite"
 
 
 def _open(path: Path) -> sqlite3.Connection:
@@ -151,15 +163,16 @@ def _open(path: Path) -> sqlite3.Connection:
 def _prepare(db: sqlite3.Connection) -> None:
     db.execute("PRAGMA trusted_schema = OFF")
     db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, VALUE_BYTES)
-    made = db.execute("SELECT type, sql FROM sqlite_master WHERE sql IS NOT NULL LIMIT 9").fetchall()
-    application, version = _number(db, "application_id"), _number(db, "user_version")
+    objects = db.execute("SELECT type, sql FROM sqlite_master WHERE sql IS NOT NULL LIMIT 9").fetchall()
+    application = _number(db, "application_id")
+    version = _number(db, "user_version")
     if version > VERSION and application == APPLICATION:
         raise sqlite3.DatabaseError("a newer version of this program made the file")
     # A cache may come from anybody: no trigger, view or computed column of another schema ever runs.
-    older = version < VERSION and all(kind in ("table", "index") for kind, _ in made)
-    ours = application == APPLICATION and (older or made == [("table", SCHEMA)])
-    if (made or version) and not ours:
-        raise sqlite3.DatabaseError("the file belongs to another program, or was changed by one")
+    if objects or version:
+        is_older = version < VERSION and all(kind in ("table", "index") for kind, _ in objects)
+        if application != APPLICATION or not (is_older or objects == [("table", SCHEMA)]):
+            raise sqlite3.DatabaseError("the file belongs to another program, or was changed by one")
     if version < VERSION and db.execute("PRAGMA journal_mode = WAL").fetchone() != ("wal",):
         raise sqlite3.DatabaseError("its file system has no shared memory")
     db.execute("PRAGMA synchronous = NORMAL")  # a power cut can lose the last transactions, a killed process none
@@ -177,11 +190,19 @@ def _unpacked(key: bytes, value: bytes) -> Completion:
     """Raises sqlite3.DatabaseError for a value that is damaged, or of another key."""
     try:
         unpacking = zlib.decompressobj()
-        found, text, prompt, reply, stop, error, tokens = json.loads(unpacking.decompress(value, VALUE_BYTES))
-        if found != key.hex() or not unpacking.eof:
+        values = json.loads(unpacking.decompress(value, VALUE_BYTES))
+        key_digits, text, prompt_tokens, completion_tokens, stop, error, tokens = values
+        if key_digits != key.hex() or not unpacking.eof:
             raise ValueError
-        pairs = tuple((str(piece), float(chance)) for piece, chance in tokens)
-        return Completion("", str(text), int(prompt), int(reply), stop=str(stop), error=str(error), tokens=pairs)
+        return Completion(
+            id="",
+            text=str(text),
+            prompt_tokens=int(prompt_tokens),
+            completion_tokens=int(completion_tokens),
+            stop=str(stop),
+            error=str(error),
+            tokens=tuple((str(token), float(logprob)) for token, logprob in tokens),
+        )
     except (zlib.error, ValueError, TypeError, OverflowError, RecursionError) as damage:
         raise sqlite3.DatabaseError("the file is damaged") from damage
 

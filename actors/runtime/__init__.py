@@ -19,10 +19,11 @@ TOKEN = secrets.token_hex(32)
 
 def use_own_token() -> bool:
     """Sets TOKEN for Ray, which reads it when it is imported. False where that is too late and there is no other."""
-    chosen = any(name.startswith("RAY_AUTH_") for name in os.environ)
-    if not chosen and "ray" not in sys.modules:
+    user_has_chosen = any(name.startswith("RAY_AUTH_") for name in os.environ)
+    is_in_time = "ray" not in sys.modules
+    if is_in_time and not user_has_chosen:
         os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": TOKEN}
-    return chosen or "ray" not in sys.modules
+    return is_in_time or user_has_chosen
 
 
 use_own_token()

@@ -47,37 +47,16 @@ class Head:
     folder belongs to somebody else.
     """
 
-    def __init__(self, given: str | None = None) -> None:
+    def __init__(self, address: str | None = None) -> None:
         self.joined = False
-        self._given = given
+        self._address = address
         self._folder = private_folder() / "ray"
-        if given is None:
-            if not use_own_token():
-                raise ClusterError(
-                    "this program imports Ray before actors.runtime, so that its Ray would have no token: import "
-                    "actors.runtime first, or set RAY_AUTH_MODE"
-                )
-            try:
-                with socket.create_server(("127.0.0.1", 0)) as server:
-                    socket.create_connection(server.getsockname(), ANSWER_S).close()
-            except OSError as error:
-                raise ClusterError(
-                    f"Ray cannot start on this machine, whose loopback interface does not work ({error}): "
-                    "switch it on (`ip link set lo up`), or use runtime=inline"
-                ) from error
-            # A process that imported Ray without this variable looks for Ray on the machine's other address.
-            if "ray" not in sys.modules:
-                os.environ |= LOOPBACK
+        if address is None:
+            _prepare_local()
         elif "ray" not in sys.modules:  # later it sends the token of this process
-            # The user's token, if any, for a cluster that others have started. Ray itself takes it for `auto` alone; a
-            # cluster without tokens ignores it.
-            if os.environ.get("RAY_AUTH_TOKEN") == TOKEN:
-                del os.environ["RAY_AUTH_TOKEN"], os.environ["RAY_AUTH_MODE"]
-            file = Path.home() / ".ray" / "auth_token"
-            if {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & {*os.environ} or file.exists():
-                os.environ.setdefault("RAY_AUTH_MODE", "token")
+            _use_token_of_user()
         self._process = subprocess.Popen(
-            [sys.executable, "-P", str(PROGRAM), LOCAL if given is None else _answering(given), str(self._folder)],
+            [sys.executable, "-P", str(PROGRAM), LOCAL if address is None else _answering(address), str(self._folder)],
             env={**os.environ, **WORKERS},
             cwd=self._folder.parent,  # where no module of this folder hides one of Ray's
             stdin=subprocess.PIPE,
@@ -89,14 +68,14 @@ class Head:
     def address(self) -> str:
         """Waits until Ray answers and returns its address. Raises ClusterError with the reason if it does not."""
         assert self._process.stdout is not None
-        patience_s = START_S if self._given is None else JOIN_S
-        if select.select([self._process.stdout], [], [], patience_s)[0]:
-            answer, _, text = self._process.stdout.readline().rstrip("\n").partition(" ")
-        else:
-            answer, text = "failed", f"no answer in {patience_s:g} s"
-        if answer != "up":
-            raise _no_answer(self._given, text or "its process has died")
-        if self._given is None:
+        patience_s = START_S if self._address is None else JOIN_S
+        readable, _, _ = select.select([self._process.stdout], [], [], patience_s)
+        if not readable:
+            raise _no_answer(self._address, f"no answer in {patience_s:g} s")
+        word, _, text = self._process.stdout.readline().rstrip("\n").partition(" ")
+        if word != "up":
+            raise _no_answer(self._address, text or "its process has died")
+        if self._address is None:
             print("joined", file=self._process.stdin, flush=True)
         self.joined = True
         return text
@@ -130,6 +109,39 @@ class Head:
         self._process.wait()
 
 
+def _prepare_local() -> None:
+    """Sets what a local Ray reads in the environment. Raises ClusterError where it cannot start."""
+    if not use_own_token():
+        raise ClusterError(
+            "this program imports Ray before actors.runtime, so that its Ray would have no token: import "
+            "actors.runtime first, or set RAY_AUTH_MODE"
+        )
+    try:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            socket.create_connection(server.getsockname(), ANSWER_S).close()
+    except OSError as error:
+        raise ClusterError(
+            f"Ray cannot start on this machine, whose loopback interface does not work ({error}): switch it on "
+            "(`ip link set lo up`), or use runtime=inline"
+        ) from error
+    # A process that imported Ray without this variable looks for Ray on the machine's other address.
+    if "ray" not in sys.modules:
+        os.environ |= LOOPBACK
+
+
+def _use_token_of_user() -> None:
+    """Has Ray send the user's token, if any, to a cluster that others have started.
+
+    Ray itself takes it for `auto` alone; a cluster without tokens ignores it.
+    """
+    if os.environ.get("RAY_AUTH_TOKEN") == TOKEN:
+        del os.environ["RAY_AUTH_TOKEN"]
+        del os.environ["RAY_AUTH_MODE"]
+    file = Path.home() / ".ray" / "auth_token"
+    if "RAY_AUTH_TOKEN" in os.environ or "RAY_AUTH_TOKEN_PATH" in os.environ or file.exists():
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+
+
 def begin(address: str | None = None) -> None:
     """Starts a local Ray, or tries an address, for `connect` to join. Raises ClusterError where it must not be."""
     if not _heads:
@@ -147,14 +159,14 @@ def connect(address: str | None) -> None:
     ClusterError where it does not answer."""
     begin(address)
     try:
-        at = _heads[0].address()
+        ray_address = _heads[0].address()
         import ray
 
         # Ray crashes the process when it is interrupted while it connects.
         with warnings.catch_warnings(), held_back():
             # Ray forks only to start another program at once, which LanceDB, where it is loaded, cannot know.
             warnings.filterwarnings("ignore", message="lancedb fork support", category=RuntimeWarning)
-            ray.init(address=at, log_to_driver=False, logging_level=logging.ERROR)
+            ray.init(address=ray_address, log_to_driver=False, logging_level=logging.ERROR)
     except BaseException as error:
         give_up()
         if _heads:
@@ -174,25 +186,35 @@ def disconnect(forget: bool = False) -> None:
         _heads.pop().close(forget)
 
 
-def _answering(given: str) -> str:
+def _answering(setting: str) -> str:
     """Returns the address to join. Raises ClusterError within seconds where nothing listens, as Ray waits for long."""
-    address, where = given, ""
-    if given == "auto":
-        # As Ray reads it, which otherwise takes any Ray of this machine, such as another run's.
-        latest = Path(os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp", "ray", "ray_current_cluster")
-        where = "RAY_ADDRESS" if os.environ.get("RAY_ADDRESS") else str(latest)
-        with suppress(OSError):
-            address = os.environ.get("RAY_ADDRESS") or latest.read_text().strip()
-        if address == "auto":
-            raise _no_answer(given, f"RAY_ADDRESS is not set, and there is no {latest}")
+    address = setting
+    source = ""
+    if setting == "auto":
+        address, source = _current_cluster()
     host, _, port = address.rpartition(":")
     if not host or "/" in host or not port.isdigit():
         raise ClusterError(f"ray.address={address!r} is not an address: expected `auto` or `host:port`")
     try:
         socket.create_connection((host.strip("[]"), int(port)), ANSWER_S).close()
     except (OSError, OverflowError) as error:
-        raise _no_answer(given, f"{address}{where and f', from {where}'}: {error}") from error
+        raise _no_answer(setting, f"{address}{source}: {error}") from error
     return address
+
+
+def _current_cluster() -> tuple[str, str]:
+    """Returns the address that `auto` means, and where it is from, as Ray reads it.
+
+    Ray would otherwise take any Ray of this machine, such as another run's. Raises ClusterError where there is none.
+    """
+    address = os.environ.get("RAY_ADDRESS")
+    if address:
+        return address, ", from RAY_ADDRESS"
+    file = Path(os.environ.get("RAY_TMPDIR") or os.environ.get("TMPDIR") or "/tmp", "ray", "ray_current_cluster")
+    try:
+        return file.read_text().strip(), f", from {file}"
+    except OSError as error:
+        raise _no_answer("auto", f"RAY_ADDRESS is not set, and there is no {file}") from error
 
 
 def _no_answer(address: str | None, reason: str) -> ClusterError:
@@ -221,12 +243,12 @@ def private_folder() -> Path:
 
 def forget_old_sessions(folder: Path) -> None:
     """Deletes sessions whose process ended long ago, and the link to one that is deleted."""
-    old = time.time() - KEPT_S
+    deadline_s = time.time() - KEPT_S
     for session in folder.glob("session_2*_*"):
         # Its name ends with the number of its process.
         number = session.name.rpartition("_")[2]
         with suppress(OSError, ValueError):
-            if session.lstat().st_mtime < old and not psutil.pid_exists(int(number)):
+            if session.lstat().st_mtime < deadline_s and not psutil.pid_exists(int(number)):
                 shutil.rmtree(session, ignore_errors=True)
     latest = folder / "session_latest"
     with suppress(OSError):

@@ -12,7 +12,7 @@ from pydantic import Field
 from actors.agents.repair import ChangeRequest, ask_in_form
 from actors.backends.redaction import without_keys
 from actors.messages import Abilities, FieldKind, Grading, Request, Status, Usage, derive_seed
-from actors.models import CountedCompletion, Model, abilities_of, complete_with_retries
+from actors.models import Model, ModelResponse, abilities_of, complete_with_retries
 from actors.prompting.form import as_json, in_lines, schema
 from actors.prompting.prompt import CHOICES, QUESTION, REPLY_FORM, is_enforced
 from actors.prompting.safe_text import line_of_its_own, one_line, safe_line
@@ -84,11 +84,11 @@ class Judge:
         enforced = is_enforced(self._replies, self._abilities)
         request = grading_request(item, answer, enforced, rubric)
 
-        async def ask(change: ChangeRequest) -> CountedCompletion:
+        async def ask(change: ChangeRequest) -> ModelResponse:
             return await self._complete(change(request))
 
-        counted_completions, reading = await ask_in_form(rubric.form, ask)
-        completions = [counted.completion for counted in counted_completions]
+        responses, reading = await ask_in_form(rubric.form, ask)
+        completions = [response.completion for response in responses]
         last = completions[-1]
         verdict = reading.value(rubric.verdict) if reading else None
         unread = f"no {rubric.verdict.lower()} in {one_line(last.text)[:200]!r} ({last.stop})"
@@ -103,13 +103,13 @@ class Judge:
         )
         return without_keys(judgement)
 
-    async def _complete(self, request: Request) -> CountedCompletion:
+    async def _complete(self, request: Request) -> ModelResponse:
         # Two methods that gave the same answer may be judged at once: the same request, under two ids.
         self._requests += 1
         request = replace(request, id=f"{request.id}/{self._requests}")
-        counted = await complete_with_retries(self._model, request, RETRIES)
-        self.usage += counted.usage
-        return counted
+        response = await complete_with_retries(self._model, request, RETRIES)
+        self.usage += response.usage
+        return response
 
 
 def grading_request(item: Item, answer: str, enforced: bool = False, rubric: Rubric = GRADED) -> Request:
