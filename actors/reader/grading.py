@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from actors.messages import FieldKind, Grading
-from actors.reader.english import NUMBERS, STOP_WORDS, content_stems, stem, words
+from actors.reader.english import NUMBERS, STOP_WORDS, stem, words
 
 _SEPARATOR = re.compile(r"[;,\n]\s|\s/\s|\b(?:and|or)\b", re.IGNORECASE)
 _NUMERIC = re.compile(r"-?\d+(?:\.\d+)?")
@@ -13,8 +13,6 @@ _ARTICLES = frozenset(("a", "an", "the"))
 # An answer with other negations is the opposite, however similar the rest is.
 _NEGATIONS = frozenset("not no never neither nor without except isn't wasn't aren't weren't".split())
 SAME_FROM = 4  # least grade of an answer that means the same
-SHORT = 12  # words, up to which two answers are compared word by word
-SHARED = 0.5  # of the content words of two longer answers, for them to agree
 
 Words = tuple[str, ...]
 
@@ -31,58 +29,34 @@ def compare(reference: Sequence[str], answer: str, choices: Sequence[str] = ()) 
     """Returns a grade from 1 to 5 and the reason. The answer needs the words of every string of `reference`.
 
     5: the same words in any order. 4: other endings, or further words around them. 3: half of the words, or all of them
-    and a further number or part. 2: some of them. 1: none, or another number or negation.
+    and a further number or part. 2: some of them. 1: none, or another number, negation or choice.
     """
     # Before anything is split: a reference may contain no words.
     if [answer.strip()] == [part.strip() for part in reference]:
         return 5, "It says what the reference says."
-    stated = comparison_key(answer)
-    if not stated or stated == ("unknown",):
+    if comparison_key(answer) in ((), ("unknown",)):
         return 1, "It gives no answer."
-    if choices and len(reference) == 1:
-        right, known = comparison_key(reference[0]), [comparison_key(choice) for choice in choices]
-        lettered = re.match(r"^\(?([A-Z])(?:\)|\.|:|$)\s*(.*)$", answer)
-        if stated in known:
-            named = {stated}
-        elif lettered and ord(lettered[1]) - ord("A") < len(known):
-            named = {known[ord(lettered[1]) - ord("A")]} | ({comparison_key(lettered[2])} & {*known})
-        else:
-            # Choices whose words are a run of the answer's.
-            named = {stated[i:j] for j in range(len(stated) + 1) for i in range(j + 1)} & {*known}
-        if named != {right}:
-            return 1, "It names another choice, several or none."
-        exact = stated == right or lettered
-        return (5, "It names the right choice.") if exact else (4, "It names the right choice in other words.")
-    pieces, expected = _pieces(answer), [piece for part in reference for piece in _pieces(part)]
-    said, wanted = (sorted(word for piece in parts for word in piece) for parts in (pieces, expected))
-    if said == wanted:
+
+    parts = _parts(answer)
+    expected_parts = [part for text in reference for part in _parts(text)]
+    stated = sorted(word for part in parts for word in part)
+    expected = sorted(word for part in expected_parts for word in part)
+    if stated == expected:
         return 5, "It says what the reference says."
-    numbers, further = ({*filter(_NUMERIC.fullmatch, parts)} for parts in (wanted, said))
-    if (
-        (wanted in (["yes"], ["no"]) and {"yes", "no"} <= {*said})
-        or _NEGATIONS & {*said} != _NEGATIONS & {*wanted}
-        or (numbers and (not numbers & further or (numbers - further and further - numbers)))
-    ):
+    if choices or _contradicts(set(stated), set(expected)):
         return 1, "It says something else."
-    stems = {*map(stem, said)}
-    told = [word for word in wanted if stem(word) in stems]
-    if len(told) == len(wanted):
-        telling = [piece for piece in pieces if not {*piece} <= STOP_WORDS]
-        more = len(telling) > len(expected) or not further <= numbers
-        return (3, "It says the same and something else.") if more else (4, "It says the same in other words.")
-    if {*told} <= STOP_WORDS:
+
+    stems = {stem(word) for word in stated}
+    shared = [word for word in expected if stem(word) in stems]
+    if len(shared) == len(expected):
+        content_parts = [part for part in parts if not STOP_WORDS.issuperset(part)]
+        if len(content_parts) > len(expected_parts) or not _numbers(stated) <= _numbers(expected):
+            return 3, "It says the same and something else."
+        return 4, "It says the same in other words."
+    if STOP_WORDS.issuperset(shared):
         return 1, "It says something else."
-    return (3 if 2 * len(told) >= len(wanted) else 2), f"It has {len(told)} of the {len(wanted)} words."
-
-
-def agree(answer: str, other: str) -> bool:
-    """Tests whether two answers are the same. Unknown (an empty text) agrees only with unknown."""
-    if not answer or not other:
-        return answer == other
-    if max(len(answer.split()), len(other.split())) <= SHORT:
-        return max(compare([answer], other)[0], compare([other], answer)[0]) >= SAME_FROM
-    first, second = set(content_stems(answer)), set(content_stems(other))
-    return len(first & second) >= SHARED * len(first | second)
+    grade = 3 if 2 * len(shared) >= len(expected) else 2
+    return grade, f"It has {len(shared)} of the {len(expected)} words."
 
 
 def comparison_key(text: str) -> Words:
@@ -91,18 +65,37 @@ def comparison_key(text: str) -> Words:
     text = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", text.replace("%", " percent "))
     text = re.sub(r"(?<![\w.])[-−](?=[\d.])", " minus ", text)
     text = re.sub(r"(?<!\w)\.(?=\d)", "0.", text)
-    parts: list[str] = []
+    key: list[str] = []
     for word in words(re.sub(r"(?<=\w)[-–](?=\w)", " ", text)):
         if _NUMERIC.fullmatch(word) or word in NUMBERS:
-            sign = parts.pop() and "-" if parts[-1:] == ["minus"] else ""
-            parts.append(f"{sign}{float(NUMBERS.get(word, word)):.12g}")
+            number = float(NUMBERS.get(word, word))
+            if key[-1:] == ["minus"]:
+                key.pop()
+                number = -number
+            key.append(f"{number:.12g}")
         # `6.9 million` is one number.
-        elif word in _SCALES and parts and _NUMERIC.fullmatch(parts[-1]):
-            parts[-1] = f"{float(parts[-1]) * _SCALES[word]:.12g}"
+        elif word in _SCALES and key and _NUMERIC.fullmatch(key[-1]):
+            key[-1] = f"{float(key[-1]) * _SCALES[word]:.12g}"
         else:
-            parts.append(word.replace(".", ""))
-    return tuple(word for word in parts if word not in _ARTICLES) or tuple(parts)
+            key.append(word.replace(".", ""))
+    return tuple(word for word in key if word not in _ARTICLES) or tuple(key)
 
 
-def _pieces(text: str) -> list[Words]:
-    return [key for piece in _SEPARATOR.split(text) if (key := comparison_key(piece))] or [comparison_key(text)]
+def _contradicts(stated: set[str], expected: set[str]) -> bool:
+    """True for words with another negation or number, or with both yes and no."""
+    if _NEGATIONS & stated != _NEGATIONS & expected or (expected <= {"yes", "no"} and {"yes", "no"} <= stated):
+        return True
+    numbers = _numbers(expected)
+    others = _numbers(stated)
+    # A number may be missing or be added; one in the place of another one contradicts.
+    return bool(numbers) and (numbers.isdisjoint(others) or bool(numbers - others and others - numbers))
+
+
+def _numbers(key: Sequence[str] | set[str]) -> set[str]:
+    return {word for word in key if _NUMERIC.fullmatch(word)}
+
+
+def _parts(text: str) -> list[Words]:
+    """Splits a list into the words of its parts."""
+    keys = [comparison_key(part) for part in _SEPARATOR.split(text)]
+    return [key for key in keys if key] or [comparison_key(text)]

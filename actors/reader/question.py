@@ -134,88 +134,13 @@ def _answer_type(text: str, spoken: list[str], head: tuple[str, ...]) -> AnswerT
     return AnswerType.THING
 
 
-_NAME = r"(?:[Tt]he\s+)?[A-Z][\w'’.\-]*(?:\s+(?:of\s+the\s+|of\s+)?[A-Z][\w'’.\-]*)*"
-_NOUNS = r"[a-z][\w\-]*(?:\s+[a-z][\w\-]*)??"
-_PLACE = rf"(?:\s+(?:of|by|(?:in|at|along|from)(?:\s+the\s+[a-z]+\s+of)?)\s+{_NAME})*"
-# Participles that open a clause: `founded in`, `won by`.
-_DONE = (
-    r"(?:(?:first|originally|newly|later|also)\s+)?(?:[a-z]+ed|found|made|shot|built|born|written|held|known|won|sung|shown|drawn|set|kept|taught|led|run|worn)"
-    r"\s+(?:by|in|at|near|on|for|to|with|from|as|since|under|during)\b"
-)
-_CLAUSE = (
-    rf"(?:(?:(?:in|on|at|for|by|from)\s+)?which|that|who|whom|whose|where|with|featuring|showing|starring|{_DONE})\b"
-)
+# `the film that had Mira Holt as Anna`: a noun and a clause that describes it, up to the end of the question.
 _DESCRIBED = re.compile(
-    rf"\b[Tt]he\s+(?P<noun>{_NOUNS})(?P<place>{_PLACE})\s+(?P<by>{_CLAUSE})(?P<rest>\s*.*)", re.DOTALL
+    r"\bthe ((?:[a-z]+ ){1,2}?)(?:(?:that|which|who) |(?=(?:whose|where|with|featuring) ))(.+?)[ ?.]*$"
 )
-_DATED = re.compile(rf"\b[Tt]he\s+(?P<year>\d{{4}})\s+(?P<noun>{_NOUNS})(?P<place>(?:\s+(?:of|in|by|from)\s+{_NAME})+)")
-# With `does` before the description, the main verb ends it.
-_MAIN_VERB = re.compile(
-    r"\s+(?:like|show|have|list|open|stand|come|happen|belong|play|win|live|keep|hold|use|appear|get|take|give|lie|"
-    r"start|begin|end|work|serve|eat|need|want|wear|contain|feature|mean|say|look|go|run|represent|originate|read)\b[^,]*$"
-)
-# These end a description, too: a clause, the question word, another alternative, a participle after `was the ...`.
-_NEXT = re.compile(rf",[\"”']?\s+(?:{_WH}|{_AUXILIARY})\b.*$|\s+(?:what|how|or)\b.*$", re.IGNORECASE | re.DOTALL)
-_PARTICIPLE = re.compile(r"\s+(?:[a-z]+ed|held|made|shot|built|born|written|won|sung)$")
-# `The fact that ...`: the clause states the fact and describes nothing.
-_SAYING = frozenset("one conclusion fact idea claim hypothesis belief statement way reason time".split())
-# `Name the film that ...` asks for the thing itself.
-_COMMAND = re.compile(r"^(?:name|select|identify|choose|list|give|find)\s+$", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class Described:
-    """Thing that a question describes instead of naming, with the question for its name."""
-
-    start: int
-    end: int
-    noun: str
-    question: str
 
 
 def parts(text: str) -> tuple[str, ...]:
-    """Splits a question into smaller ones, in the order of asking. Returns it alone if it has no parts.
-
-    Described things are asked for first, innermost first: an outer description can be resolved once the inner thing
-    has a name. The question itself is last.
-    """
-    return tuple(dict.fromkeys([*(thing.question for thing in reversed(described(text))), text]))
-
-
-def described(question: str) -> list[Described]:
-    """Finds the things that a question describes, outermost first."""
-    things: list[Described] = []
-    start = 0
-    while match := _DESCRIBED.search(question, start):
-        start = match.start("rest")
-        # The search continues within this description, which may contain another one.
-        before, noun = question[: match.start()], match["noun"].split()[-1]
-        if noun in STOP_WORDS | _SAYING or _COMMAND.match(before):
-            continue
-        rest = _NEXT.sub("", match["rest"].rstrip(" ?."))
-        if re.search(r"\b(?:does|do|did)\b", before, re.IGNORECASE):
-            rest = _MAIN_VERB.sub("", rest)
-        elif re.search(r"\b(?:was|were|is|are)\s+$", before):
-            rest = _PARTICIPLE.sub("", rest)
-        if not content_stems(rest):
-            continue
-        end = match.start("rest") + len(rest)
-        by, after, thing = match["by"], rest.split(), f"Which {match['noun']}{match['place']}"
-        if by == "with":
-            asked = f"{thing} has{rest}?"
-        elif by in ("that", "who", "which"):
-            # `after` has content words.
-            subject = after[0][0].isupper() or after[0].lower() in STOP_WORDS - set(_AUXILIARY.split("|"))
-            asked = f"{thing} is it that{rest}?" if subject else f"{thing}{rest}?"
-        else:
-            asked = f"{thing} {'was' if re.fullmatch(_DONE, by) else 'is it'} {by}{rest}?"
-        things.append(Described(match.start(), end, match["noun"], asked))
-    for match in _DATED.finditer(question):
-        asked = f"Which {match['noun']}{match['place']} is the one of {match['year']}?"
-        things.append(Described(match.start(), match.end(), match["noun"], asked))
-    return sorted(things, key=lambda thing: thing.start)
-
-
-def named(question: str, thing: Described, name: str) -> str:
-    """Replaces a description in the question by a name."""
-    return f"{question[: thing.start]}{name}{question[thing.end :]}"
+    """Splits a question into the question for a thing that it describes, if it does, and itself."""
+    described = _DESCRIBED.search(text)
+    return (f"Which {described[1]}{described[2]}?", text) if described else (text,)

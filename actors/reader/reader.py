@@ -8,16 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from actors.messages import Completion, FieldKind, Grading, Prompted, Request
+from actors.messages import Completion, Grading, Prompted, Request
 from actors.reader.candidates import answers
 from actors.reader.colleagues import CHALLENGED, Option, forged, given_in_to, stance, weigh
 from actors.reader.english import count_tokens, cut_to_tokens
+from actors.reader.findings import Findings
+from actors.reader.form_reply import fill
 from actors.reader.grading import verdict
 from actors.reader.linked_evidence import Entry, LinkedEvidence, weigh_question
 from actors.reader.perception import Page, gaussian, uniform
-from actors.reader.statements import NOTHING, looked_up, numbered, statements_of
-from actors.reader.task_state import TaskState
-from actors.reader.tasks import fill
+from actors.reader.statements import NOTHING, numbered, statements_of
 from actors.settings import setting
 
 CHAT_OVERHEAD_TOKENS = 8  # of a chat template, about as many as those of common models
@@ -38,7 +38,6 @@ TEXT_SKILL = {
 }
 VISUAL_SKILL = {"critic": 0.5, "data analyst": 0.75, "knowledge expert": 0.55, "scientist": 0.65, "decision": 0.7}
 DEFAULT_SKILL = 0.6
-SEARCHING = (FieldKind.QUERY, FieldKind.SUB_QUESTION, FieldKind.INSTRUCTION)  # fields of earlier searches
 
 
 @dataclass
@@ -127,23 +126,17 @@ class Reader:
             margin = max(0.0, (best.value - second.value) / best.value)
             confidence = min(0.98, max(0.05, best.value * (0.55 + 0.45 * margin)))
         if parts.task:
-            searched = [value for remark in parts.discussion for name, value in remark.fields if name in SEARCHING]
-            state = TaskState(
-                task=parts.task,
-                lines=lines,
+            findings = Findings(
                 question=page.question,
                 evidence=evidence,
                 answer=obeyed.argue_for if obeyed else best.text,
                 value=1.0 if obeyed else best.value,
                 confidence=obeyed.confidence if obeyed else confidence,
-                pictures=len(request.images),
-                skill=skill,
-                noise=settings.noise,
-                seed=request.seed,
-                done=(*searched, *looked_up(lines)),
-                heard=tuple((r.speaker.partition(",")[0], stance(r)[0]) for r in parts.discussion if not r.own),
+                given=lines,
+                stated=[field for remark in parts.discussion for field in remark.fields],
+                answers={r.speaker.partition(",")[0]: stance(r)[0] for r in parts.discussion if not r.own},
             )
-            return fill(state)
+            return fill(parts.task.fields, findings)
         chain = best.chain if best.text else best.chain or LinkedEvidence(page.asked, entries).best_chain[1]
         reasons = _quoted(chain, entries)
         if best.text and best.speakers:

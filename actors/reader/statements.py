@@ -4,20 +4,13 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from actors.messages import FieldKind, InputLine, Remark
 from actors.prompting.safe_text import one_line
 from actors.reader.english import features, name_spans, normal_name, sentences
 
-# Phrases that the reader writes itself: without a result, and before a conclusion. In a message they state nothing.
+# The reader writes this where it has no result. In a message it states nothing.
 NOTHING = "Nothing that was read bears on the question."
-NOTHING_SEEN = "No picture that is shown bears on the question."
-NEXT = "Next to find out: "
-CONCLUSION = "So the answer may be "
-_NO_STATEMENT = re.compile(
-    rf"{re.escape(NOTHING)}|{re.escape(NOTHING_SEEN)}|{re.escape(NEXT)}.*$|{re.escape(CONCLUSION)}.*$"
-)
 
 STATING = frozenset((FieldKind.FOUND, FieldKind.TRIPLE, FieldKind.SUMMARY, FieldKind.DESCRIPTION, FieldKind.THOUGHT))
 _KINDS = frozenset(kind.value for kind in FieldKind)
@@ -74,7 +67,7 @@ def second_hand(remark: Remark, trust: float) -> list[Statement]:
             if name in STATING or name not in _KINDS
             for s in statements_in(remark.speaker, text, trust)
         ]
-    content = _NO_STATEMENT.sub("", remark.content)
+    content = remark.content.replace(NOTHING, "")
     quoted = _QUOTED.findall(content)
     statements = []
     for source, text in quoted or [("", sentence) for sentence in sentences(content)]:
@@ -87,7 +80,7 @@ def second_hand(remark: Remark, trust: float) -> list[Statement]:
 
 def statements_in(source: str, text: str, trust: float = 1.0) -> list[Statement]:
     """Returns the statements of a line: a triple, or sentences. The text before the last colon is their title."""
-    text = _NO_STATEMENT.sub("", text).strip()
+    text = text.replace(NOTHING, "").strip()
     parts = tuple(part.strip() for part in text.split(" | "))
     # `head | relation | tail`
     if len(parts) == 3:
@@ -129,19 +122,10 @@ def numbered(given_lines: Sequence[InputLine]) -> tuple[InputLine, ...]:
 def statements_of(lines: Sequence[InputLine]) -> list[Statement]:
     """Returns the statements of given lines. Those of a planning graph's nodes come last."""
     # Of a node only the outcome states something: its text is an instruction.
-    stating = [(given, given.text) for given in lines if given.kind in STATING]
+    stating = [(given, given.text) for given in lines if given.kind in STATING or given.kind is FieldKind.CANDIDATE]
     stating += [(given, given.outcome) for given in lines if given.kind is FieldKind.NODE]
     return [
         statement
         for given, text in stating
         for statement in statements_in(f"{given.kind.lower()} {given.number}", text)
     ]
-
-
-def looked_up(lines: Sequence[InputLine]) -> list[str]:
-    """Returns the earlier searches: queries, and sub-questions that are followed by a result."""
-    results = (FieldKind.FOUND, FieldKind.ANSWER)
-    questions = [
-        line.text for line, after in pairwise(lines) if line.kind is FieldKind.SUB_QUESTION and after.kind in results
-    ]
-    return [*(given.text for given in lines if given.kind is FieldKind.QUERY), *questions]

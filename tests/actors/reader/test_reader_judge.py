@@ -78,11 +78,8 @@ def test_fewer_than_half_of_a_list_is_mostly_wrong() -> None:
     assert graded("red", "white", "blue", answer="blue") == 2
 
 
-@pytest.mark.parametrize(
-    ("answer", "grade"),
-    [("cat", 5), ("B", 5), ("(B)", 5), ("(B) cat", 5), ("(B) dog", 1), ("A", 1), ("black cat", 1), ("dog or cat", 1)],
-)
-def test_a_choice_is_named_by_letter_or_text_and_alone(answer: str, grade: int) -> None:
+@pytest.mark.parametrize(("answer", "grade"), [("cat", 5), ("Cat.", 5), ("black cat", 1), ("dog", 1)])
+def test_another_choice_is_wrong_however_alike(answer: str, grade: int) -> None:
     assert graded("cat", answer=answer, choices=ANIMALS) == grade
 
 

@@ -72,7 +72,7 @@ async def test_looks_end_at_their_number_and_where_nothing_was_found_or_a_turn_f
     assert (await gleaned(3, ("a | is | b",), Status.FAILED))[1] is Status.FAILED
 
 
-@pytest.mark.parametrize(("looks", "turns", "found"), [(0, 1, 24), (1, 2, 29), (4, 4, 30)])
+@pytest.mark.parametrize(("looks", "turns", "found"), [(0, 1, 8), (1, 2, 16), (4, 5, 30)])
 async def test_the_embedded_reader_gives_on_a_further_look_what_it_has_not_given_before(
     looks: int, turns: int, found: int, tmp_path: Path, recorder: Recorder
 ) -> None:
