@@ -50,7 +50,9 @@ class SimulatedTraining:
         topology = self.topologies[method]
 
         async def features(stage: int, number: int) -> Floats | None:
-            return await topology.features([await self._first_question(stage, number)]) if topology.sees else None
+            return (
+                await topology.features([await self._first_question(stage, number)]) if topology.by_question else None
+            )
 
         course = Course(
             learner=self._learners[method],

@@ -141,7 +141,7 @@ class HeldDiscussions:
         training = TrainingQuestions(self._plan, self._dataset, self._opened.evidence)
 
         async def features(stage: int, number: int) -> Floats | None:
-            return await graph.features(await training.questions(stage, number)) if graph.sees else None
+            return await graph.features(await training.questions(stage, number)) if graph.by_question else None
 
         course = Course(
             Local(learner),

@@ -109,7 +109,7 @@ class GraphLearning:
         export_topology(folder, "topology", topology.common, topology.agents)
         # By kinds of evidence, each at the mean features of the training questions that have them.
         groups: dict[str, list[Any]] = {}
-        for items in training_items(self.context.plan, self.context.dataset, 1) if topology.sees else ():
+        for items in training_items(self.context.plan, self.context.dataset, 1) if topology.by_question else ():
             for question in [await self.context.evidence.question(item) for item in items]:
                 kinds = "+".join(sorted({str(source.kind) for source in question.evidence}))
                 groups.setdefault(f"topology-{kinds or 'none'}", []).append(question)

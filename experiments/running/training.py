@@ -173,7 +173,7 @@ class Training:
     async def _features(self, stage: int, number: int) -> Floats | None:
         """Features of a step's questions, for the first learner whose graph depends on them."""
         for learner in self._everyone:
-            if learner.topology.sees:
+            if learner.topology.by_question:
                 return await learner.topology.features(await self._questions.questions(stage, number))
         return None
 

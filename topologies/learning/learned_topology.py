@@ -29,19 +29,19 @@ TRAINING = "train."
 
 def make_learner(spec: LearnerSpec) -> Learner:
     """Makes a learner in the calling process, which imports PyTorch only now. Raises UserError on bad settings."""
+    implementation = "topologies.learning.learner:Learner"
     if spec.variant.estimator.is_network:
-        network_learner = resolve_name(spec.variant.estimator.implementation)
-        return cast("Learner", network_learner(**vars(spec)))  # it has the same members
-    from topologies.learning.learner import Learner
-
-    return Learner(**vars(spec))
+        implementation = spec.variant.estimator.implementation
+    # Networks have the same members.
+    return cast("Learner", resolve_name(implementation)(**vars(spec)))
 
 
 def features_of(question: Question, embedding: npt.ArrayLike) -> Floats:
     """Joins the direction of an embedding (of several [m, d], their mean) and a 1 per kind of evidence, [d + 3]."""
     mean = np.atleast_2d(np.asarray(embedding, dtype=np.float64)).mean(0)
+    direction = mean / max(float(np.linalg.norm(mean)), 1e-12)
     kinds = {source.kind for source in question.evidence}
-    return np.concatenate([mean / max(float(np.linalg.norm(mean)), 1e-12), [float(kind in kinds) for kind in Kind]])
+    return np.concatenate([direction, [float(kind in kinds) for kind in Kind]])
 
 
 def split(wirings: Wirings, probabilities: Edges[Floats] | None = None) -> list[Wiring]:
@@ -51,9 +51,9 @@ def split(wirings: Wirings, probabilities: Edges[Floats] | None = None) -> list[
             wirings.spatial[k],
             wirings.temporal[k],
             wirings.decision[k],
-            probabilities,
-            Edges(wirings.allowed.spatial[k], wirings.allowed.temporal[k]),
-            None if wirings.speaks is None else wirings.speaks[k],
+            probabilities=probabilities,
+            allowed=Edges(wirings.allowed.spatial[k], wirings.allowed.temporal[k]),
+            speaks=None if wirings.speaks is None else wirings.speaks[k],
         )
         for k in range(len(wirings.spatial))
     ]
@@ -71,10 +71,11 @@ class LearnedTopology:
     ) -> None:
         self.method = method
         self.agents = tuple(agents)
+        self.by_question = features is not None
         self._learner = learner
         self._inference = inference
-        self._features, self.sees = features, features is not None
-        self._frozen: Wiring | None = None
+        self._features = features
+        self._common: Wiring | None = None
 
     def along(self, step: TrainingStep) -> list[Wired]:
         """Makes a topology along each wiring of a training step."""
@@ -84,35 +85,42 @@ class LearnedTopology:
 
     async def freeze(self) -> None:
         """Fetches the common learned wiring, the deterministic one of section 8."""
-        self._frozen = await self._one(await self._learner.inference_wirings(), None)
+        self._common = await self._weighted(await self._learner.inference_wirings(), None)
 
     @property
     def common(self) -> Wiring:
         """Frozen wiring of a question without features. Raises RuntimeError before `freeze`."""
-        if self._frozen is None:
+        if self._common is None:
             raise RuntimeError(f"{self.method} has no wiring to answer with yet: call freeze() after learning")
-        return self._frozen
+        return self._common
 
     async def wiring(self, *questions: Question) -> Wiring:
         """Learned wiring for a question, or for the mean features of several. Raises as `common`."""
-        if (features := await self.features(questions)) is None:
+        features = await self.features(questions)
+        if features is None:
             return self.common
         mean = features.mean(0, keepdims=True)
-        return await self._one(await self._learner.inference_wirings(mean), mean)
-
-    async def _one(self, wirings: Wirings, features: Floats | None) -> Wiring:
-        p = await self._learner.reading(features)
-        [wiring] = split(wirings, p if features is None else Edges(*(kind[0] for kind in p)))
-        return wiring
+        return await self._weighted(await self._learner.inference_wirings(mean), mean)
 
     async def features(self, questions: Sequence[Question]) -> Floats | None:
         """Features of questions [questions, d]; None where the graph does not depend on them."""
-        return None if self._features is None else np.stack([await self._features(each) for each in questions])
+        if self._features is None:
+            return None
+        return np.stack([await self._features(question) for question in questions])
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        wiring = await self.wiring(question)
         if self._inference == "sampled":
             draw = derive_seed(seed, "inference", question.id, sample) % 2**31
             features = await self.features([question])
-            wiring = await self._one(await self._learner.sample(1, draw=draw, features=features), features)
+            wiring = await self._weighted(await self._learner.sample(1, draw=draw, features=features), features)
+        else:
+            wiring = await self.wiring(question)
         return await Wired(self.method, self.agents, wiring).answer(question, ask, seed, sample)
+
+    async def _weighted(self, wirings: Wirings, features: Floats | None) -> Wiring:
+        """The only one of some wirings, with its reading weights; features: of its question [1, d]."""
+        probabilities = await self._learner.reading(features)
+        if features is not None:
+            probabilities = Edges(probabilities.spatial[0], probabilities.temporal[0])
+        [wiring] = split(wirings, probabilities)
+        return wiring

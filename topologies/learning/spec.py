@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple
 
 from actors.errors import UserError
 from actors.messages import Modality
@@ -49,19 +49,14 @@ class LearnerSpec:
     @property
     def stages(self) -> int:
         """One stage, or two where modalities differ or the rule prunes agents first."""
-        mixed = len({str(modality) for modality in self.modalities}) > 1
+        mixed = len(set(self.visual)) > 1
         return 2 if self.variant.rule.drops_agents or (self.variant.inter and mixed) else 1
-
-    @property
-    def whole(self) -> bool:
-        """True if each kind of edge is one matrix to prune. Else each pair of modalities has one."""
-        return not self.variant.rule.by_modality
 
     @property
     def early_stop(self) -> float | None:
         """Largest share misjudged at which a stage ends early; None where it never does."""
-        own = self.settings.early_stop
-        return ((self.variant.early_stop if own is None else own) or None) if self.pruning.interim else None
+        share = self.variant.early_stop if self.settings.early_stop is None else self.settings.early_stop
+        return share if share and self.pruning.interim else None
 
     @property
     def reads_everyone(self) -> bool:
@@ -79,8 +74,9 @@ class LearnerSpec:
 
     def exploring(self, stage: int) -> PruningSettings:
         """The schedule of a stage, without steps that confirm."""
-        confirming = self.confirming if stage == self.stages else 0
-        return replace(self.pruning, steps=self.pruning.steps - confirming) if confirming else self.pruning
+        if stage < self.stages:
+            return self.pruning
+        return replace(self.pruning, steps=self.pruning.steps - self.confirming)
 
     def check(self) -> None:
         """Raises UserError for settings out of their bounds, or that do not go together."""
@@ -152,19 +148,6 @@ class LearnerStatus(NamedTuple):
     may_stop: bool
     lookahead: int
 
-    @classmethod
-    def of(cls, learner: Any) -> Self:
-        """Reads the status of any learner with these members."""
-        return cls(
-            stage=learner.stage,
-            step=learner.step,
-            steps=learner.pruning.steps,
-            finished=learner.finished,
-            confirming=learner.confirming,
-            may_stop=learner.may_stop(),
-            lookahead=learner.lookahead(),
-        )
-
 
 class Surrogate(NamedTuple):
     """Slope of effects on the final answer against those on own answers, and credit to use.
@@ -188,11 +171,13 @@ class Surrogate(NamedTuple):
 
 def shared_training(learners: Mapping[str, LearnerSpec]) -> dict[str, str]:
     """Finds for each learner, by name, the first other one from whose discussions it can learn."""
-    able = {
-        name: [other for other, source in learners.items() if can_learn_from(learner, source)]
-        for name, learner in learners.items()
-    }
-    return {name: others[0] for name, others in able.items() if others}
+    sources = {}
+    for name, learner in learners.items():
+        able = (source_name for source_name, source in learners.items() if can_learn_from(learner, source))
+        source_name = next(able, None)
+        if source_name is not None:
+            sources[name] = source_name
+    return sources
 
 
 def can_learn_from(learner: LearnerSpec, source: LearnerSpec) -> bool:
@@ -207,12 +192,13 @@ def can_learn_from(learner: LearnerSpec, source: LearnerSpec) -> bool:
     Interim analyses prune the learner's own graph, with the same error rate, but the source goes on drawing those
     edges, and no tokens are saved.
     """
-    steps = [(one.stages, one.pruning.steps, one.rounds) for one in (learner, source)]
     return (
         learner.variant.estimator.learns_from_others
         and source.variant.estimator.is_gradient
         and not source.variant.estimator.is_network
-        and steps[0] == steps[1]
+        and learner.stages == source.stages
+        and learner.pruning.steps == source.pruning.steps
+        and learner.rounds == source.rounds
         and source.variant.temporal >= learner.variant.temporal
         and source.variant.inter >= learner.variant.inter
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import torch
@@ -115,24 +116,28 @@ def stages_of(spec: LearnerSpec, sharing: LogitSharing) -> dict[int, Stage]:
     exists = {kind: sharing.edges_per_logit(kind) > 0 for kind in KINDS}
     exists["temporal"] &= spec.rounds > 1 and spec.variant.temporal
     exists["decision"] &= not spec.reads_everyone
-    of_agents = torch.tensor(spec.visual)
-    visual = sharing.sum_by_logit("decision", of_agents[:, None].long())[:, 0] > 0
-    same = visual[:, None] == visual
+    # A role has one modality, that of its agents.
+    visual = sharing.sum_by_logit("decision", torch.tensor(spec.visual)[:, None].long())[:, 0] > 0
+    same_modality = visual[:, None] == visual
     units = torch.arange(len(visual))
-    groups = {"agents": units} if spec.whole else {"text": units[~visual], "visual": units[visual]}
-    blocks = [
-        Block(f"{sender}>{receiver} {kind}", kind, (groups[sender][:, None], groups[receiver]), sender == receiver)
-        for kind in KINDS[:2]
-        for sender in groups
-        for receiver in groups
-    ]
+    groups = {"agents": units}
+    if spec.variant.rule.by_modality:
+        groups = {"text": units[~visual], "visual": units[visual]}
+    blocks = []
+    for kind, sender, receiver in product(KINDS[:2], groups, groups):
+        cells = (groups[sender][:, None], groups[receiver])
+        blocks.append(Block(f"{sender}>{receiver} {kind}", kind, cells, intra=sender == receiver))
     blocks.append(Block("agents>decision", "decision", (units[:, None], units[:1])))
-    stages, staged = {}, spec.variant.staged
+
+    stages = {}
     for number in range(1, spec.stages + 1):
         last = number == spec.stages
-        between = same == (number == 1) if staged else same | spec.variant.inter
-        start = {kind: exists[kind] & between for kind in KINDS[:2]}
-        start["decision"] = exists["decision"] & (last or not staged)
+        if spec.variant.staged:
+            learned = same_modality if number == 1 else ~same_modality
+        else:
+            learned = same_modality | spec.variant.inter
+        start = {kind: exists[kind] & learned for kind in KINDS[:2]}
+        start["decision"] = exists["decision"] & (last or not spec.variant.staged)
         present = [block for block in blocks if bool(block.of(start[block.kind]).any())]
-        stages[number] = Stage(number, start, present, final=staged or last)
+        stages[number] = Stage(number, start, present, final=spec.variant.staged or last)
     return stages

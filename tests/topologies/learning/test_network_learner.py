@@ -138,7 +138,7 @@ def test_wirings_are_the_same_for_the_same_draw_and_bad_calls_are_refused(name: 
     assert (first.spatial != other.spatial).any()
     two = np.concatenate([question(0), question(1)])
     for bad in ({"k": 0}, {"k": 3, "questions": 2, "features": two}, {"k": 2, "ahead": 1}, {"k": 2, "features": two}):
-        with pytest.raises(ValueError, match=r"\bahead\b|\bfeatures\b"):
+        with pytest.raises(ValueError, match=r"\bwirings\b|\bahead\b|\bfeatures\b"):
             ours.sample(**bad)
     with pytest.raises(ValueError, match="utilities"):
         ours.learn(first, np.zeros((K, 2, AGENTS)), np.full(K, np.inf))
