@@ -72,7 +72,8 @@ class Benchmark(ABC):
 
     def check_files(self) -> None:
         """Raises UserError that names every missing part of the release, before anything is read."""
-        self.folder.require(names for part, names in self.files.items() if part != "train" or self.request.held_out)
+        parts = [part for part in self.files if part != "train" or self.request.held_out]
+        self.folder.require(self.files[part] for part in parts)
 
     def path(self, part: str) -> Path:
         """Finds the file of a part of the release. Raises UserError where it is missing."""
@@ -106,19 +107,25 @@ class Benchmark(ABC):
 
         A picture whose file is not there has `image=None`; a warning has their number.
         """
-        seen: set[str] = set()
-        pictures = without_file = 0
+        ids = set[str]()
+        pictures = 0
+        missing_files = 0
         for source in self.sources():
-            if source.id not in seen:
-                seen.add(source.id)
-                pictures += source.kind is Kind.IMAGE
-                without_file += source.kind is Kind.IMAGE and source.image is None
-                if source.image is not None and self.pictures != "checked":
+            if source.id in ids:
+                continue
+            ids.add(source.id)
+            if source.kind is Kind.IMAGE:
+                pictures += 1
+                if source.image is None:
+                    missing_files += 1
+                elif self.pictures != "checked":
                     check_image(Path(source.image), decode=self.pictures == "decoded")
-                yield source
-        if without_file:
-            number = f"{without_file:,} of {pictures:,}"
-            self.note(f"{self.name}: {number} pictures have no file in {self.folder} and are described in words")
+            yield source
+        if missing_files:
+            self.note(
+                f"{self.name}: {missing_files:,} of {pictures:,} pictures have no file in {self.folder} and are "
+                "described in words"
+            )
 
     def score(self, item: Item, answer: str | None) -> Score:
         """Accuracy of a choice. For free text M³Prune's EM (containment), and F1 of MultimodalQA's script."""
@@ -142,7 +149,9 @@ class SingleSplit(Benchmark):
 
     def split(self, name: str, count: int | None) -> Iterator[Item]:
         """Items of a split; training questions are asked once. Raises UserError where there are too few."""
-        train, limit, total = self.request.held_out, self.settings.limit, len(self.groups)
+        total = len(self.groups)
+        train = self.request.held_out
+        limit = self.settings.limit
         evaluated = total - train if limit is None else min(limit, total)
         if evaluated < 1 or train + evaluated > total:
             raise UserError(
@@ -150,9 +159,24 @@ class SingleSplit(Benchmark):
                 "none may be both: lower data.limit, pruning.steps or training.questions_per_step, or add questions"
             )
         if name == "train":
-            others = set(self.chosen(self.groups, str, total - train))
-            return (items[0] for id, items in self.groups.items() if id not in others)
+            not_trained = set(self.chosen(self.groups, str, total - train))
+            return (items[0] for id, items in self.groups.items() if id not in not_trained)
         return chain.from_iterable(self.groups[id] for id in self.chosen(self.groups, str, evaluated))
+
+
+def text_source(doc: str, title: str, text: str) -> Source:
+    """Makes the only source of a document."""
+    return Source(doc, doc, Kind.TEXT, title, text)
+
+
+def image_source(doc: str, title: str, text: str, file: str | Path | None = None) -> Source:
+    """Makes the picture that is a document."""
+    return Source(doc, doc, Kind.IMAGE, title, text, str(file) if file else None)
+
+
+def docs_of(sources: Iterable[Source]) -> tuple[str, ...]:
+    """Lists the documents of sources, each once."""
+    return tuple(dict.fromkeys(source.doc for source in sources))
 
 
 def choose(
@@ -164,16 +188,16 @@ def choose(
     """
     if count is None:
         return iter(items)
-    seen: set[str] = set()
+    ids = set[str]()
 
-    def drawn(pair: tuple[int, T]) -> tuple[int, str]:
-        id = id_of(pair[1])
+    def order(numbered: tuple[int, T]) -> tuple[int, str]:
+        id = id_of(numbered[1])
         with placed(where):
-            once(id, seen, "question")
+            once(id, ids, "question")
         return derive_seed(seed, id), id
 
     # A heap, not a sort: MultimodalQA's 24,000 training questions need not be in memory for a choice of 40.
-    first = heapq.nsmallest(count, enumerate(items), key=drawn)
+    first = heapq.nsmallest(count, enumerate(items), key=order)
     return (item for _, item in sorted(first, key=itemgetter(0)))
 
 
@@ -196,20 +220,17 @@ def write_picture(file: Path, encoded: str) -> None:
     """
     if file.is_file():
         return
+    # Renamed once it is checked: a run that is killed here leaves no half picture.
+    unchecked = file.with_name(f"{file.name}.{os.getpid()}")
     try:
         # Without `validate` foreign characters are skipped, and a damaged file would go unnoticed.
         content = base64.b64decode(encoded.strip(), validate=True)
-    except ValueError as error:
-        raise UserError(f"the picture is not base64 text ({error}): download the file again") from error
-    # Renamed once it is checked: a run that is killed here leaves no half picture.
-    part = file.with_name(f"{file.name}.{os.getpid()}")
-    try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(content)
-        check_image(part)
-        part.replace(file)  # atomic: other processes see the whole picture or none
+        unchecked.write_bytes(content)
+        check_image(unchecked)
+        unchecked.replace(file)  # atomic: other processes see the whole picture or none
     except OSError as error:
         raise UserError(f"the picture {file} cannot be written ({error}): free some disk space") from error
-    except UserError as error:
-        part.unlink()
-        raise UserError("the picture cannot be decoded: download the file again") from error
+    except (ValueError, UserError) as error:
+        unchecked.unlink(missing_ok=True)
+        raise UserError("the picture is not base64 text of a picture: download the file again") from error

@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
+from pydantic import TypeAdapter
+
 from actors.errors import UserError
-from actors.messages import Kind, Question, Source
-from experiments.datasets.benchmark import Benchmark
+from actors.messages import Question, Source
+from experiments.datasets.benchmark import Benchmark, image_source, text_source
 from experiments.datasets.fields import Id, Label, Text
 from experiments.datasets.item import Item
 from experiments.datasets.kind import OF_FILES, DataRequest
@@ -66,13 +68,21 @@ class CrisisMmdPost:
     image: Text
     label: Label
 
+    @property
+    def text_doc(self) -> str:
+        """Document of the text, which the pictures of one post share."""
+        return f"{self.tweet_id}:text"
+
+
+POST = TypeAdapter(CrisisMmdPost)
+
 
 class CrisisMmd(Benchmark):
     """Trains on the official train split and evaluates on test. A post with several pictures is in one of them only."""
 
     name = "crisismmd"
-    reads = (*OF_FILES, "data.task")
     metric = "accuracy"
+    reads = (*OF_FILES, "data.task")
     release = "CrisisMMD_v2.0.tar.gz and its datasplits, crisisnlp.qcri.org/crisismmd"
     evaluated = "test"
 
@@ -81,42 +91,47 @@ class CrisisMmd(Benchmark):
         # The merged task maps the humanitarian labels, from the same files.
         task = self.settings.task.removesuffix("_merged")
         # Both splits are of one layout, that of the evaluated one.
-        there = [one for one in LAYOUTS if self.folder.file(one.format(task=task, split=self.evaluated))]
-        for part in ("train", self.evaluated):
-            self.files[part] = tuple(layout.format(task=task, split=part) for layout in there[:1] or LAYOUTS)
+        present = [layout for layout in LAYOUTS if self.folder.file(layout.format(task=task, split=self.evaluated))]
+        for split in ("train", self.evaluated):
+            self.files[split] = tuple(layout.format(task=task, split=split) for layout in present[:1] or LAYOUTS)
 
     @cached_property
     def posts(self) -> dict[str, list[CrisisMmdPost]]:
         """Posts by split, which the corpus and the questions share. Without the training file, of one split."""
-        posts: dict[str, list[CrisisMmdPost]] = {}
-        trains = self.has("train") or self.request.held_out
-        for split in (self.evaluated, "train") if trains else (self.evaluated,):
-            posts[split], seen = [], set[str]()
-            # With quoting on, a post that starts with a quotation mark would swallow the rows after it.
-            for where, post in read_table(self.path(split), CrisisMmdPost, quoted=False):
-                with placed(where):
-                    if post.label not in CHOICES[self.settings.task]:
-                        raise UserError(f"unknown label {post.label!r} of task {self.settings.task}")
-                    once(post.image_id, seen, "image_id")
-                posts[split].append(post)
+        splits = [self.evaluated]
+        if self.has("train") or self.request.held_out:
+            splits.append("train")
+        return {split: self.read_posts(split) for split in splits}
+
+    def read_posts(self, split: str) -> list[CrisisMmdPost]:
+        ids = set[str]()
+        posts: list[CrisisMmdPost] = []
+        # With quoting on, a post that starts with a quotation mark would swallow the rows after it.
+        for where, post in read_table(self.path(split), POST, quoted=False):
+            with placed(where):
+                if post.label not in CHOICES[self.settings.task]:
+                    raise UserError(f"unknown label {post.label!r} of task {self.settings.task}")
+                once(post.image_id, ids, "image_id")
+            posts.append(post)
         return posts
 
     def split(self, name: str, count: int | None) -> Iterator[Item]:
-        posts, task, classes = self.posts[name], self.settings.task, CHOICES[self.settings.task]
+        posts = self.posts[name]
+        task = self.settings.task
         if name == "train":
             # The pictures of one post may be in different splits.
             evaluated = {post.tweet_id for post in self.posts[self.evaluated]}
             posts = [post for post in posts if post.tweet_id not in evaluated]
         for post in self.chosen(posts, lambda post: post.image_id, count):
-            own = (f"{post.tweet_id}:text", post.image_id)
+            docs = (post.text_doc, post.image_id)
             yield Item(
                 # By picture, because a post may have several. Merged classes share a text, which is one choice only.
-                question=Question(post.image_id, QUESTIONS[task], tuple(dict.fromkeys(classes.values()))),
-                gold=(classes[post.label],),
+                question=Question(post.image_id, QUESTIONS[task], tuple(dict.fromkeys(CHOICES[task].values()))),
+                gold=(CHOICES[task][post.label],),
                 # The annotators saw the post alone, so every method is shown it.
-                pool=own,
-                supporting=own,
-                own=own,
+                pool=docs,
+                supporting=docs,
+                own=docs,
                 tags={"task": task, "event": post.event_name},
                 cluster=post.tweet_id,
             )
@@ -124,8 +139,8 @@ class CrisisMmd(Benchmark):
     def sources(self) -> Iterator[Source]:
         """Text and picture of every post, titled with its disaster. Posts of one text share it."""
         for post in chain.from_iterable(self.posts.values()):
-            text, picture, title = f"{post.tweet_id}:text", post.image_id, post.event_name.replace("_", " ")
-            with placed(f"{self.folder}, image_id {picture}"):
-                image = self.picture(post.image)
-            yield Source(text, text, Kind.TEXT, title, post.tweet_text)
-            yield Source(picture, picture, Kind.IMAGE, title, "", image)
+            title = post.event_name.replace("_", " ")
+            with placed(f"{self.folder}, image_id {post.image_id}"):
+                file = self.picture(post.image)
+            yield text_source(post.text_doc, title, post.tweet_text)
+            yield image_source(post.image_id, title, "", file)

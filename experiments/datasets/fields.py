@@ -23,12 +23,11 @@ RECORD = 8 * MB  # bytes of a JSON record (20 kB, a WebQA question)
 ROW = 64 * MB  # characters of a table's row, with its picture in base64 (some MB, MMBench)
 ID = 512  # characters of an id
 
-_NOT_BLANK = r"\S"
-_ONE_LINE = r"^[^\p{Cc}\p{Zl}\p{Zp}]*$"
+_ONE_LINE = r"^[^\p{Cc}\p{Zl}\p{Zp}]*$"  # without control characters
 
 # Without any limit pydantic does not look at a row's characters, and lone surrogates pass.
 Text = Annotated[str, StringConstraints(max_length=ROW)]
-NonBlank = Annotated[str, StringConstraints(max_length=RECORD, pattern=_NOT_BLANK)]
+NonBlank = Annotated[str, StringConstraints(max_length=RECORD, pattern=r"\S")]
 # Text of tables, file names and the terminal.
 Label = Annotated[str, StringConstraints(max_length=ID, pattern=_ONE_LINE)]
 Stripped = Annotated[Text, StringConstraints(strip_whitespace=True)]
@@ -36,26 +35,8 @@ Id = Annotated[str, StringConstraints(min_length=1, max_length=ID, pattern=_ONE_
 # Validation ends at the first error: a long list of wrong values would make a longer list of errors.
 Many = Annotated[tuple[T, ...], FailFast()]
 
-_EXPECTED = {
-    "string_type": "text",
-    "string_unicode": "text in UTF-8",
-    "string_too_long": "text of at most {max_length} characters",
-    "string_too_short": "text that is not empty",
-    "int_type": "a whole number",
-    "dict_type": "an object",
-    "dataclass_type": "an object",
-    "tuple_type": "a list",
-}
-_PATTERNS = {_NOT_BLANK: "text that is not empty", _ONE_LINE: "one line of text without control characters"}
-
-_shown = reprlib.Repr()
-_shown.maxstring = _shown.maxother = _shown.maxlong = 60
-
-
-def matching(pattern: str, expected: str) -> StringConstraints:
-    """Constrains a text to a pattern, which errors call `expected`."""
-    _PATTERNS[pattern] = expected
-    return StringConstraints(pattern=pattern)
+_shortened = reprlib.Repr()
+_shortened.maxstring = _shortened.maxother = _shortened.maxlong = 60
 
 
 def inside(outer: str, name: str) -> FieldInfo:
@@ -67,12 +48,12 @@ def inside(outer: str, name: str) -> FieldInfo:
 def member(name: str) -> BeforeValidator:
     """Takes the member `name` of an object in its place."""
 
-    def taken(value: Any) -> Any:
+    def member_of(value: Any) -> Any:
         if not isinstance(value, dict) or name not in value:
-            raise PydanticCustomError("member", f"an object with {name!r}")
+            raise PydanticCustomError("member", f"expected an object with {name!r}")
         return value[name]
 
-    return BeforeValidator(taken)
+    return BeforeValidator(member_of)
 
 
 def answer_text(value: Any) -> str:
@@ -81,15 +62,10 @@ def answer_text(value: Any) -> str:
         return value
     if isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value):
         return f"{value:.10g}"
-    raise PydanticCustomError("answer", "text that is not empty, or a number")
+    raise PydanticCustomError("answer", "expected text that is not empty, or a number")
 
 
 Answer = Annotated[str, BeforeValidator(answer_text)]
-
-
-def adapter(layout: type[T] | TypeAdapter[T]) -> TypeAdapter[T]:
-    """Returns pydantic's validator of a layout: a dataclass, or that of another type itself."""
-    return layout if isinstance(layout, TypeAdapter) else TypeAdapter(layout)
 
 
 def validated(schema: TypeAdapter[T], value: object, where: str) -> T:
@@ -100,22 +76,9 @@ def validated(schema: TypeAdapter[T], value: object, where: str) -> T:
     try:
         return schema.validate_json(value) if isinstance(value, bytes) else schema.validate_python(value)
     except ValidationError as error:
-        raise UserError(f"{where}: {complaint(error)}") from None
-
-
-def complaint(error: ValidationError) -> str:
-    """Describes the first error of a record: its field, what was expected and what was found."""
-    first = error.errors(include_url=False)[0]
-    context = first.get("ctx", {})
-    field = ".".join(map(str, first["loc"]))
-    if first["type"] == "json_invalid":
-        # A record of one line has its line before this.
-        reason = str(context["error"]).replace(" at line 1 ", " at ")
-        return f"broken JSON ({reason}); the file may be truncated, download it again"
-    if first["type"] == "missing":
-        outer, _, last = field.rpartition(".")
-        return f"{f'{outer}: ' if outer else ''}the record has no {last!r} as the official release has"
-    expected = _PATTERNS.get(context.get("pattern", "")) or _EXPECTED.get(first["type"])
-    expected = expected.format(**context) if expected else first["msg"].removeprefix("Input should be ")
-    place = f"{field}: " if field else ""
-    return f"{place}expected {expected}, found {_shown.repr(first['input'])}: not of the official release's form"
+        problem = error.errors(include_url=False)[0]
+        place = ": ".join(filter(None, [where, ".".join(map(str, problem["loc"]))]))
+        raise UserError(
+            f"{place}: {problem['msg']}, found {_shortened.repr(problem['input'])}: not of the official release's "
+            "form; if the file is truncated, download it again"
+        ) from None

@@ -32,21 +32,24 @@ class Folder:
     def find(self, *names: str) -> Path:
         """Finds the first file there of several paths. Raises UserError, with the paths, when there is none."""
         self.require([names])
-        return next(path for name in names if (path := self.file(name)))
+        return next(filter(None, map(self.file, names)))
 
-    def require(self, needed: Iterable[Sequence[str]]) -> None:
+    def require(self, parts: Iterable[Sequence[str]]) -> None:
         """Raises UserError that names all missing files and folders. Of each, several paths are as good."""
-        missing = [names for names in needed if not any(self.file(name) or self.folder(name) for name in names)]
+        missing: list[str] = []
+        for names in parts:
+            if not any(self.file(name) or self.folder(name) for name in names):
+                alternatives = f" (or {', '.join(names[1:])})" if names[1:] else ""
+                missing.append(f"{names[0]}{alternatives}")
         if missing:
-            said = ", ".join(names[0] + (f" (or {', '.join(names[1:])})" if names[1:] else "") for names in missing)
-            raise UserError(f"missing in {self.root}: {said}; copy the missing files from {self.release}")
+            raise UserError(f"missing in {self.root}: {', '.join(missing)}; copy the missing files from {self.release}")
 
     def file(self, *names: str) -> Path | None:
         """Finds the regular file of a path below the folder. None where there is nothing, or a folder.
 
         Raises UserError for a path that leads outside or that no file can have, and for anything but a regular file.
         """
-        path, mode = self._found(names)
+        path, mode = self._entry(names)
         if stat.S_ISDIR(mode) or not mode:
             return None  # most often: releases come without their pictures
         if not stat.S_ISREG(mode):
@@ -56,12 +59,13 @@ class Folder:
 
     def folder(self, *names: str) -> Path | None:
         """Finds the folder of a path; None where there is none. Raises UserError like `file`."""
-        path, mode = self._found(names)
+        path, mode = self._entry(names)
         return path if stat.S_ISDIR(mode) else None
 
     def files(self, *names: str) -> list[Path]:
         """Lists the regular files directly in a folder, sorted. Raises UserError like `file`."""
-        return list(filter(None, (self.file(*names, name) for name in self._listed(names))))
+        paths = [self.file(*names, name) for name in self._listed(names)]
+        return [path for path in paths if path]
 
     def folders(self, *names: str) -> list[str]:
         """Lists the names of the folders directly in a folder, sorted. Raises UserError like `file`."""
@@ -72,40 +76,44 @@ class Folder:
 
         Raises UserError like `file`, for a folder that links lead to a second time, and for too many files or folders.
         """
-        left, number = [names], 0
-        seen: set[str] = set()
-        while left:
-            folder = left.pop()
+        waiting = [names]
+        visited = set[str]()
+        number = 0
+        while waiting:
+            folder = waiting.pop()
             path = self.root.joinpath(*folder)
             if len(folder) - len(names) > DEPTH:
                 raise UserError(
                     f"{path} lies more than {DEPTH} folders deep: copy the folder again from {self.release}"
                 )
             # Links inside of the release can give a few folders paths without number.
-            if (real := os.path.realpath(path)) in seen:
-                raise UserError(f"{path} leads to a folder that is read already, {real}: delete the link")
-            seen.add(real)
+            real_path = os.path.realpath(path)
+            if real_path in visited:
+                raise UserError(f"{path} leads to a folder that is read already, {real_path}: delete the link")
+            visited.add(real_path)
             for file in self.files(*folder):
-                if (number := number + 1) > FRAMES:
-                    where = self.root.joinpath(*names)
-                    raise UserError(f"{where} has more than {FRAMES:,} files: copy them again from {self.release}")
+                number += 1
+                if number > FRAMES:
+                    top = self.root.joinpath(*names)
+                    raise UserError(f"{top} has more than {FRAMES:,} files: copy them again from {self.release}")
                 yield file
-            left += [(*folder, name) for name in self.folders(*folder)]
+            waiting += [(*folder, name) for name in self.folders(*folder)]
 
-    def _found(self, names: Sequence[str]) -> tuple[Path, int]:
+    def _entry(self, names: Sequence[str]) -> tuple[Path, int]:
         """Joins names from a record, each perhaps several folders deep, to a path and its mode; 0 for nothing there."""
         for name in names:
+            parts = Path(name).parts
             if not name.isprintable():
                 raise UserError(f"{name!r} in {self.root} is not a name that a file should have: give it another")
-            if os.path.isabs(name) or ".." in Path(name).parts:
+            if os.path.isabs(name) or ".." in parts:
                 raise UserError(f"{name!r} leads outside of {self.root}: expected the path of a file in it")
-            if any(len(part.encode()) > NAME for part in Path(name).parts):
+            if any(len(part.encode()) > NAME for part in parts):
                 raise UserError(f"{name[:40]!r}... in {self.root} is longer than a file's name may be ({NAME} bytes)")
-        path = os.path.join(self.root, *names)
+        path = self.root.joinpath(*names)
         try:
             mode = os.stat(path).st_mode
         except (FileNotFoundError, NotADirectoryError):
-            return Path(path), 0
+            return path, 0
         except OSError as error:
             raise UserError(f"{path} cannot be read ({error.strerror}): copy it again or remove it") from error
         if not self._allow_links and not f"{os.path.realpath(path)}{os.sep}".startswith(self._resolved):
@@ -113,7 +121,7 @@ class Folder:
                 f"{path} is a link that leads outside of {self.root}: copy its file there, or, where the link is your "
                 "own, set data.allow_links=true"
             )
-        return Path(path), mode
+        return path, mode
 
     def _listed(self, names: Sequence[str]) -> list[str]:
         """Lists the names in a folder, sorted, since file systems list in different orders."""

@@ -55,16 +55,19 @@ def text_score(item: Item, answer: str | None) -> Score:
     """Scores free text: M³Prune's EM (containment), F1 and strict EM of MultimodalQA's script."""
     if answer is None:
         return Score(0.0, 0.0, 0.0)
-    gold = item.gold
-    return Score(exact_match(answer, gold), list_f1(answer, gold), strict_exact_match(answer, gold))
+    return Score(
+        utility=exact_match(answer, item.gold),
+        f1=list_f1(answer, item.gold),
+        strict_em=strict_exact_match(answer, item.gold),
+    )
 
 
 def choice_score(item: Item, answer: str | None) -> Score:
     """Scores multiple choice. An answer that names the right choice and no other has 1, others 0."""
     choices = item.question.choices
-    named = None if answer is None else choice_of(answer, choices)
+    place = None if answer is None else choice_of(answer, choices)
     # By text, not by place: two choices of a question may be the same words.
-    accuracy = float(named is not None and choices[named] == item.gold[0])
+    accuracy = float(place is not None and choices[place] == item.gold[0])
     return Score(accuracy, accuracy)
 
 
@@ -91,9 +94,13 @@ class Dataset(Protocol):
 class Subset:
     """Data set of which some questions are evaluated, `items`."""
 
-    def __init__(self, whole: Dataset, items: Sequence[Item]) -> None:
-        self.name, self.metric, self.items = whole.name, whole.metric, items
-        self.train, self.corpus, self.score = whole.train, whole.corpus, whole.score
+    def __init__(self, dataset: Dataset, items: Sequence[Item]) -> None:
+        self.name = dataset.name
+        self.metric = dataset.metric
+        self.items = items
+        self.train = dataset.train
+        self.corpus = dataset.corpus
+        self.score = dataset.score
 
     def evaluate(self) -> Iterator[Item]:
         return iter(self.items)

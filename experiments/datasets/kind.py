@@ -1,7 +1,7 @@
 """Data sets that `data=` can name: their settings, how one is opened, and its checks."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Literal
@@ -9,7 +9,7 @@ from typing import Literal
 from actors.errors import UserError
 from actors.lookup import names_code
 from actors.settings import setting
-from experiments.datasets.item import Dataset
+from experiments.datasets.item import Dataset, Item
 from experiments.datasets.reading import once, placed
 
 OF_FILES = ("data.root", "data.allow_links")
@@ -99,8 +99,9 @@ class DatasetKind:
     @classmethod
     def of(cls, loader: Callable[[DataRequest], Dataset], name: str) -> "DatasetKind":
         """Makes the kind of a loader. A class or a function may have attributes with the names of the other fields."""
-        known = {field.name: getattr(loader, field.name) for field in fields(cls)[3:] if hasattr(loader, field.name)}
-        return cls(name, getattr(loader, "release", "the files that it reads"), loader, **known)
+        optional = [field.name for field in fields(cls)[3:]]
+        attributes = {name: getattr(loader, name) for name in optional if hasattr(loader, name)}
+        return cls(name, getattr(loader, "release", "the files that it reads"), loader, **attributes)
 
     def open(self, request: DataRequest) -> Dataset:
         """Opens the data set and reads every question once. Raises UserError for a missing or broken release."""
@@ -109,30 +110,28 @@ class DatasetKind:
         if check := getattr(dataset, "check_files", None):
             check()
         where = f"data={self.name} in {root}" if root else f"data={self.name}"
-        check_questions(dataset, where, trains=request.held_out > 0)
+        evaluated = read_ids(dataset.evaluate(), f"{where}: evaluated")
+        if not evaluated:
+            raise UserError(f"{where}: there is no question to evaluate; copy its files again")
+        if request.held_out:
+            shared = sorted(evaluated & read_ids(dataset.train(), f"{where}: training"))
+            if shared:
+                raise UserError(
+                    f"{where}: {len(shared):,} questions are both learned from and evaluated, {shared[0]} among them; "
+                    "take them out of the training questions"
+                )
         return dataset
 
 
-def check_questions(dataset: Dataset, name: str, *, trains: bool) -> None:
-    """Reads the evaluated questions, and with `trains` the training questions, once.
+def read_ids(items: Iterable[Item], where: str) -> set[str]:
+    """Reads the questions of a split, once. Returns their ids.
 
-    Raises UserError where there is none, for one that is there twice or in both splits, and for one without text or
-    gold.
+    Raises UserError for a question that is there twice, and for one without text or gold.
     """
-    splits = {"evaluated": dataset.evaluate} | ({"training": dataset.train} if trains else {})
-    evaluated = set[str]()
-    for split, items in splits.items():
-        ids = set[str]()
-        for item in items():
-            with placed(f"{name}: {split}"):
-                once(item.question.id, ids, "question")
-                if not item.question.text.strip() or not item.gold or not all(gold.strip() for gold in item.gold):
-                    raise UserError(f"question {item.question.id} has no text, or an empty gold answer: remove it")
-        if not ids and split == "evaluated":
-            raise UserError(f"{name}: there is no question to evaluate; copy its files again")
-        if both := sorted(evaluated & ids):
-            raise UserError(
-                f"{name}: {len(both):,} questions are both learned from and evaluated, {both[0]} among them; take them "
-                "out of the training questions"
-            )
-        evaluated |= ids
+    ids = set[str]()
+    for item in items:
+        with placed(where):
+            once(item.question.id, ids, "question")
+            if not item.question.text.strip() or not item.gold or not all(map(str.strip, item.gold)):
+                raise UserError(f"question {item.question.id} has no text, or an empty gold answer: remove it")
+    return ids

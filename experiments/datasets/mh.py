@@ -28,7 +28,7 @@ from pydantic import Field
 
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source, Triple
-from experiments.datasets.benchmark import Benchmark, Parts
+from experiments.datasets.benchmark import Benchmark, Parts, docs_of, text_source
 from experiments.datasets.fields import Id, Label, NonBlank, Text
 from experiments.datasets.item import Item
 from experiments.datasets.reading import placed
@@ -71,9 +71,9 @@ class MhQuestion:
     @property
     def text(self) -> str:
         """Question after its extra information, with the monster's name in every gap."""
-        parts = [f"In Monster Hunter: World, in a fight with {self.monster}:", self.extra, self.question]
+        text = f"In Monster Hunter: World, in a fight with {self.monster}: {self.extra} {self.question}"
         # Gaps have no spaces around them.
-        text = " ".join(" ".join(parts).replace("{}", f" {self.monster} ").split())
+        text = " ".join(text.replace("{}", f" {self.monster} ").split())
         # A space may now be before punctuation ("Rathian 's").
         return re.sub(r" (?=[.,?!'\u2019])", "", text)
 
@@ -123,24 +123,27 @@ class Mh(Benchmark):
             # Without a limit every question is evaluated, and none is left to learn from.
             evaluated = set(self.chosen(ids, str, self.settings.limit))
             ids = [id for id in ids if id not in evaluated]
-        for id in self.chosen(ids, str, count):
-            question = self.questions[id]
-            paths = paths_of(question.route, question.monster, self.monsters)
-            own = tuple(dict.fromkeys(source.doc for source in self.pictures_of(id)))
-            # A path of n entities has n - 1 edges.
-            hops = max(map(len, paths)) - 1
-            yield Item(
-                question=Question(id, question.text),
-                gold=(question.answer,),
-                pool=(*own, *self.entities),
-                # An entity that the sheets only name has no source, so it is in no pool and cannot support.
-                supporting=tuple(entity for entity in dict.fromkeys(sum(paths, ())) if entity in self.entities),
-                own=own,
-                paths=paths,
-                topics=self.folders,
-                tags={"task": TASKS[question.task], "monster": question.monster, "hops": str(hops)},
-                cluster=question.monster,
-            )
+        return map(self.item, self.chosen(ids, str, count))
+
+    def item(self, id: str) -> Item:
+        question = self.questions[id]
+        paths = paths_of(question.route, question.monster, self.monsters)
+        pictures = docs_of(self.pictures_of(id))
+        path_entities = dict.fromkeys(chain.from_iterable(paths))
+        # A path of n entities has n - 1 edges.
+        hops = max(map(len, paths)) - 1
+        return Item(
+            question=Question(id, question.text),
+            gold=(question.answer,),
+            pool=(*pictures, *self.entities),
+            # An entity that the sheets only name has no source, so it is in no pool and cannot support.
+            supporting=tuple(entity for entity in path_entities if entity in self.entities),
+            own=pictures,
+            paths=paths,
+            topics=self.folders,
+            tags={"task": TASKS[question.task], "monster": question.monster, "hops": str(hops)},
+            cluster=question.monster,
+        )
 
     def sources(self) -> Iterator[Source]:
         """Every entity's information and key frames, then the questions' pictures."""
@@ -149,11 +152,12 @@ class Mh(Benchmark):
 
     def triples(self) -> Iterator[Triple]:
         """Every edge once. Raises UserError for a sheet that is missing or of another form."""
-        triples = {}
+        triples: dict[str, Triple] = {}
         for monster in self.folders:
-            for _, row in read_sheet(self.folder.find(*sheet_of(monster, EDGES)), MhEdge, by_name=False):
-                head, tail = (entity_name(end, monster, self.monsters) for end in (row.head, row.tail))
-                relation = f"{row.relation} (if {row.condition})" if row.condition else row.relation
+            for _, edge in read_sheet(self.folder.find(*sheet_of(monster, EDGES)), MhEdge, by_name=False):
+                head = entity_name(edge.head, monster, self.monsters)
+                tail = entity_name(edge.tail, monster, self.monsters)
+                relation = f"{edge.relation} (if {edge.condition})" if edge.condition else edge.relation
                 # Several monsters' sheets may state one edge, which counts once by its text.
                 id = f"{head} | {relation} | {tail}"
                 triples[id] = Triple(id, head, relation, tail)
@@ -164,27 +168,29 @@ class Mh(Benchmark):
         sources = chain.from_iterable(self.entities.values())
         return {source.doc: source.text for source in sources if source.kind is Kind.IMAGE and source.text}
 
-    def pictures_of(self, id: str) -> tuple[Source, ...]:
+    def pictures_of(self, id: str) -> list[Source]:
         question = self.questions[id]
         with placed(f"{self.path(QUESTIONS)}, question {id}"):
-            place = "questions_mh", question.file, question.image
-            return self.clip(f"{id}:picture", BATTLE, question.perception, *place)
+            files = self.frames("questions_mh", question.file, question.image)
+        return clip(f"{id}:picture", BATTLE, question.perception, files)
 
     def check_files(self) -> None:
         super().check_files()
-        self.folder.require(sheet_of(monster, names) for monster in self.folders for names in (NODES, EDGES))
+        nodes = [sheet_of(monster, NODES) for monster in self.folders]
+        edges = [sheet_of(monster, EDGES) for monster in self.folders]
+        self.folder.require([*nodes, *edges])
 
     @cached_property
     def questions(self) -> dict[str, MhQuestion]:
         """Questions by id: the `File`, with a number where several questions are about one."""
-        counted: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         questions: dict[str, MhQuestion] = {}
         for where, question in read_sheet(self.path(QUESTIONS), MhQuestion, by_name=True):
             if not paths_of(question.route, question.monster, ()):
                 raise UserError(f"{where}: Search Route: expected a path such as A>B, found {question.route!r}")
-            counted[question.file] += 1
+            counts[question.file] += 1
             # The first question on a file keeps its name, so that ids of files with one question have no number.
-            id = question.file if counted[question.file] == 1 else f"{question.file}#{counted[question.file]}"
+            id = question.file if counts[question.file] == 1 else f"{question.file}#{counts[question.file]}"
             if id in questions:
                 raise UserError(f"{where}: the id {id} is there twice: give one of the files another name")
             questions[id] = question
@@ -200,40 +206,46 @@ class Mh(Benchmark):
         return tuple(self.folder.folders("mmkg"))
 
     @cached_property
-    def entities(self) -> dict[str, tuple[Source, ...]]:
+    def entities(self) -> dict[str, list[Source]]:
         """Information and frames of every entity, as one document. Of several rows the first with content counts."""
-        entities: dict[str, tuple[Source, ...]] = {}
+        entities: dict[str, list[Source]] = {}
         for monster in self.folders:
-            for where, row in read_sheet(self.folder.find(*sheet_of(monster, NODES)), MhNode, by_name=False):
-                name = entity_name(row.name, monster, self.monsters)
+            for where, node in read_sheet(self.folder.find(*sheet_of(monster, NODES)), MhNode, by_name=False):
+                name = entity_name(node.name, monster, self.monsters)
                 # Another monster's sheet may only mention it, with empty columns.
-                if not entities.get(name):
-                    with placed(where):
-                        pictures = self.clip(name, name, row.caption, "mmkg", monster, "Knowledge_Images", row.picture)
-                    texts = [Source(name, name, Kind.TEXT, name, row.information)] if row.information else []
-                    entities[name] = (*texts, *pictures)
-        return {name: sources for name, sources in entities.items() if sources}
+                if name in entities:
+                    continue
+                with placed(where):
+                    files = self.frames("mmkg", monster, "Knowledge_Images", node.picture)
+                sources = [text_source(name, name, node.information)] if node.information else []
+                sources += clip(name, name, node.caption, files)
+                if sources:
+                    entities[name] = sources
+        return entities
 
-    def clip(self, doc: str, title: str, caption: str, *place: str) -> tuple[Source, ...]:
-        """Makes the sources of a clip, which all have its caption. Without a file, it is the caption alone.
-
-        place: folders, and the name of a picture or of a folder of frames; an empty name means no file.
-        """
-        files: list[str | None] = []
-        if place[-1] and self.folder.folder(*place):
-            frames = [file for file in self.folder.files_below(*place) if file.suffix.lower() in SUFFIXES]
-            # In their order in time, by number: frame-10 comes after frame-9.
-            frames.sort(key=lambda file: ([int(number) for number in re.findall(r"\d+", file.stem)], file.name))
-            files += map(str, frames)
-        elif place[-1] and (picture := self.picture(*place)):
-            files.append(picture)
-        # A caption without a file is an image source too: agents that read pictures get its text.
-        files = files or [None] * bool(caption)
-        return tuple(Source(f"{doc}:{n}", doc, Kind.IMAGE, title, caption, file) for n, file in enumerate(files, 1))
+    def frames(self, *place: str) -> list[str]:
+        """Lists the files of a clip. `place`: folders, and the name of a picture or of a folder of frames, or empty."""
+        if not place[-1]:
+            return []
+        if not self.folder.folder(*place):
+            picture = self.picture(*place)
+            return [picture] if picture else []
+        frames = [file for file in self.folder.files_below(*place) if file.suffix.lower() in SUFFIXES]
+        # In their order in time, by number: frame-10 comes after frame-9.
+        frames.sort(key=lambda file: ([int(number) for number in re.findall(r"\d+", file.stem)], file.name))
+        return list(map(str, frames))
 
 
-def sheet_of(monster: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(f"mmkg/{monster}/{name}" for name in names)
+def sheet_of(monster: str, names: tuple[str, ...]) -> list[str]:
+    return [f"mmkg/{monster}/{name}" for name in names]
+
+
+def clip(doc: str, title: str, caption: str, files: list[str]) -> list[Source]:
+    """Makes the sources of a clip, which all have its caption."""
+    if caption and not files:
+        # An image source too: agents that read pictures get its text.
+        return [Source(f"{doc}:1", doc, Kind.IMAGE, title, caption)]
+    return [Source(f"{doc}:{n}", doc, Kind.IMAGE, title, caption, file) for n, file in enumerate(files, start=1)]
 
 
 def entity_name(name: str, monster: str, monsters: Container[str]) -> str:
@@ -245,11 +257,15 @@ def entity_name(name: str, monster: str, monsters: Container[str]) -> str:
 
 def paths_of(route: str, monster: str, monsters: Container[str]) -> tuple[tuple[str, ...], ...]:
     """Reads the annotated paths, written `A>B;A>C>D` in the list, each from its root on."""
-    paths = []
-    for path in filter(None, (part.strip() for part in route.split(";"))):
-        inside, entities = monster, []
+    paths: list[tuple[str, ...]] = []
+    for path in route.split(";"):
+        if not path.strip():
+            continue
+        part = monster
+        entities: list[str] = []
         for name in map(str.strip, path.split(">")):
-            inside = name if name in monsters else inside  # further names are of that monster's part
-            entities.append(entity_name(name, inside, monsters))
+            if name in monsters:
+                part = name  # further names are of that monster's part
+            entities.append(entity_name(name, part, monsters))
         paths.append(tuple(entities))
     return tuple(paths)

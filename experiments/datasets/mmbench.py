@@ -10,19 +10,19 @@ image may be the index of the row that holds the picture. A question with a sing
 All items of one question have its index as their `group`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from string import ascii_uppercase
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, TypeAdapter
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, TypeAdapter
 
 from actors.errors import UserError
-from actors.messages import Kind, Question, Source
-from experiments.datasets.benchmark import SingleSplit, write_picture
-from experiments.datasets.fields import Label, NonBlank, Stripped, Text, matching
+from actors.messages import Question, Source
+from experiments.datasets.benchmark import SingleSplit, image_source, text_source, write_picture
+from experiments.datasets.fields import Label, NonBlank, Stripped, Text
 from experiments.datasets.item import Item
 from experiments.datasets.reading import each, placed, read_table
 
@@ -30,7 +30,7 @@ ROTATION = 1_000_000  # from a row's index to that of its next rotation
 REFERENCE = 64  # characters: a shorter image is the index of another row, since base64 is longer
 
 # Ten digits are more than any row of four rotations needs.
-Index = Annotated[str, matching(r"^[0-9]{1,10}$", "a number"), AfterValidator(lambda index: str(int(index)))]
+Index = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,10}$"), AfterValidator(lambda index: str(int(index)))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +53,27 @@ class MmBenchRow:
         """Index of the question's first rotation."""
         return str(int(self.index) % ROTATION)
 
+    @property
+    def is_reference(self) -> bool:
+        """True where another row has the picture."""
+        return len(self.image) <= REFERENCE
 
-# Columns of one capital letter are choices, unless they are blank.
-ROW = TypeAdapter(
-    Annotated[
-        MmBenchRow,
-        BeforeValidator(lambda row: row | {"options": {c: row[c] for c in ascii_uppercase if row.get(c, "").strip()}}),
-    ]
-)
+    @property
+    def hint_doc(self) -> str:
+        return f"{self.group}:hint"
+
+    @property
+    def image_doc(self) -> str:
+        return f"{self.group}:image"
+
+
+def with_options(row: dict[str, Any]) -> dict[str, Any]:
+    """Adds the choices: the columns of one capital letter, unless they are blank."""
+    options = {letter: row[letter] for letter in ascii_uppercase if row.get(letter, "").strip()}
+    return row | {"options": options}
+
+
+ROW = TypeAdapter(Annotated[MmBenchRow, BeforeValidator(with_options)])
 
 
 class MmBench(SingleSplit):
@@ -72,24 +85,18 @@ class MmBench(SingleSplit):
     pictures = "checked"
 
     @cached_property
-    def groups(self) -> dict[str, tuple[Item, ...]]:
-        groups: dict[str, list[Item]] = {}
+    def groups(self) -> dict[str, Sequence[Item]]:
+        rows: dict[str, list[Item]] = {}
         for item in each(read_table(self.file, ROW, quoted=True), item_of):
-            groups.setdefault(item.group, []).append(item)
-        whole: dict[str, tuple[Item, ...]] = {}
-        for group, (first, *others) in groups.items():
+            rows.setdefault(item.group, []).append(item)
+        groups: dict[str, Sequence[Item]] = {}
+        for group, items in rows.items():
             # As in the authors' script, a rotation without its question's first row is left out.
-            if first.question.id != group:
-                continue
-            text, choices = first.question.text, first.question.choices
-            rotations = [
-                Question(str(int(group) + turn * ROTATION), text, choices[turn:] + choices[:turn])
-                for turn in range(len(choices))
-            ]
-            whole[group] = (first, *others) if others else tuple(replace(first, question=one) for one in rotations)
-        if not whole:
+            if items[0].question.id == group:
+                groups[group] = items if len(items) > 1 else rotations(items[0])
+        if not groups:
             raise UserError(f"{self.file} has no questions: copy {self.release}")
-        return whole
+        return groups
 
     def sources(self) -> Iterator[Source]:
         """Hint and picture of every question. The picture is written to the cache."""
@@ -97,18 +104,18 @@ class MmBench(SingleSplit):
         for where, row in read_table(self.file, ROW, quoted=True):
             if row.index not in self.groups:
                 continue  # a rotation has the picture and hint of its question's first row
-            hint, picture = own_docs(row.index)
             if row.hint:
-                yield Source(hint, hint, Kind.TEXT, "Hint", row.hint)
-            file = files.get(row.image, self.request.cache / "mmbench" / f"{self.file.stem}-{row.index}.jpg")
-            if row.image not in files:
+                yield text_source(row.hint_doc, "Hint", row.hint)
+            # A reference to an earlier row is found by its index.
+            file = files.get(row.image)
+            if file is None:
+                file = self.request.cache / "mmbench" / f"{self.file.stem}-{row.index}.jpg"
                 with placed(where):
-                    # A reference to an earlier row was found in `files`, by its index.
-                    if len(row.image) <= REFERENCE:
+                    if row.is_reference:
                         raise UserError(f"no row before it holds the picture {row.image}")
                     write_picture(file, row.image)
             files[row.index] = file
-            yield Source(picture, picture, Kind.IMAGE, "Picture", "", str(file))
+            yield image_source(row.image_doc, "Picture", "", file)
 
     @cached_property
     def file(self) -> Path:
@@ -123,22 +130,26 @@ def item_of(row: MmBenchRow) -> Item:
     """Makes the item of one row. Raises UserError for an answer that is not the letter of a choice."""
     if row.answer not in row.options:
         raise UserError(f"answer {row.answer!r} of {len(row.options)} choices: expected the letter of one")
-    choices = tuple(row.options.values())
-    hint, picture = own_docs(row.group)
-    own = (hint, picture) if row.hint else (picture,)
+    docs = (row.hint_doc, row.image_doc) if row.hint else (row.image_doc,)
     return Item(
-        question=Question(row.index, row.question, choices),
+        question=Question(row.index, row.question, tuple(row.options.values())),
         gold=(row.options[row.answer],),
-        pool=own,
-        supporting=own,
-        own=own,
+        pool=docs,
+        supporting=docs,
+        own=docs,
         tags={"ability": row.ability, "skill": row.category},
         group=row.group,
         # One row holds a picture, and others refer to that row.
-        cluster=row.image if len(row.image) <= REFERENCE and row.index == row.group else "",
+        cluster=row.image if row.is_reference and row.index == row.group else "",
     )
 
 
-def own_docs(group: str) -> tuple[str, str]:
-    """Documents of a question's hint and of its picture."""
-    return f"{group}:hint", f"{group}:image"
+def rotations(item: Item) -> list[Item]:
+    """Makes an item for each rotation of the choices."""
+    choices = item.question.choices
+    items: list[Item] = []
+    for turn in range(len(choices)):
+        id = str(int(item.group) + turn * ROTATION)
+        rotated = Question(id, item.question.text, choices[turn:] + choices[:turn])
+        items.append(replace(item, question=rotated))
+    return items

@@ -11,7 +11,7 @@ from typing import Annotated, Any, ClassVar
 
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source
-from experiments.datasets.benchmark import Benchmark, Parts
+from experiments.datasets.benchmark import Benchmark, Parts, image_source, text_source
 from experiments.datasets.fields import Answer, Id, Label, Many, NonBlank, Text, inside, member
 from experiments.datasets.item import Item
 from experiments.datasets.kind import OF_FILES
@@ -89,35 +89,37 @@ class Mmqa(Benchmark):
         return each(self.chosen(lines, lambda line: line[1].qid, count), item_of)
 
     def sources(self) -> Iterator[Source]:
-        seen: set[str] = set()
+        ids = set[str]()
         for part, layout in DOCUMENTS.items():
-            path, before = self.path(part), len(seen)
-            for where, record in read_lines(path, layout):
+            ids_before = len(ids)
+            for where, document in read_lines(self.path(part), layout):
                 with placed(where):
-                    once(record.id, seen)
-                    if isinstance(record, MmqaTable):
-                        made = table_rows(record)
-                    elif isinstance(record, MmqaPassage):
-                        made = [Source(record.id, record.id, Kind.TEXT, record.title, record.text)]
-                    else:
-                        with placed(f"picture {record.id}"):
-                            image = self.picture("final_dataset_images", record.path)
-                        made = [Source(record.id, record.id, Kind.IMAGE, record.title, record.description, image)]
-                yield from made
-            if len(seen) == before:
-                raise UserError(f"{path} is empty: download it again")
+                    once(document.id, ids)
+                    sources = self.sources_of(document)
+                yield from sources
+            if len(ids) == ids_before:
+                raise UserError(f"{self.path(part)} is empty: download it again")
+
+    def sources_of(self, document: MmqaPassage | MmqaTable | MmqaPicture) -> list[Source]:
+        if isinstance(document, MmqaTable):
+            return table_rows(document)
+        if isinstance(document, MmqaPassage):
+            return [text_source(document.id, document.title, document.text)]
+        with placed(f"picture {document.id}"):
+            file = self.picture("final_dataset_images", document.path)
+        return [image_source(document.id, document.title, document.description, file)]
 
 
 def item_of(record: MmqaQuestion) -> Item:
-    """Makes the item of a question. Raises UserError for a question without sources or without answers.
+    """Makes the item of a question. Raises UserError for a question without sources.
 
     The pool is what the release lists; one dev question is supported by a picture outside of it, and stays so.
     """
-    pool = (*record.text_doc_ids, *record.image_doc_ids, *([record.table_id] if record.table_id else []))
+    pool = [*record.text_doc_ids, *record.image_doc_ids]
+    if record.table_id:
+        pool.append(record.table_id)
     if not pool:
         raise UserError(f"question {record.qid} has no sources: it needs text_doc_ids, image_doc_ids or table_id")
-    if not record.answers:
-        raise UserError(f"question {record.qid} has no answers: it needs at least one")
     supporting = tuple(dict.fromkeys(record.supporting_context))
     return Item(
         question=Question(record.qid, record.question),
@@ -136,13 +138,13 @@ def item_of(record: MmqaQuestion) -> Item:
     )
 
 
-def table_rows(record: MmqaTable) -> list[Source]:
-    """One source for each row that is not empty, "Header = value; Header = value"."""
-    title = " - ".join(filter(None, (record.title, record.name)))
-    rows = (row_cells(record.header, row) for row in record.rows)
-    return [
-        # Ids count empty rows too, so that they stay the row's place in the table.
-        Source(f"{record.id}:{number}", record.id, Kind.TABLE, title, "; ".join(cells))
-        for number, cells in enumerate(rows)
-        if cells
-    ]
+def table_rows(table: MmqaTable) -> list[Source]:
+    """Makes a source for each row that is not empty, "Header = value; Header = value"."""
+    title = " - ".join(filter(None, (table.title, table.name)))
+    sources: list[Source] = []
+    # Ids count empty rows too, so that they stay the row's place in the table.
+    for number, row in enumerate(table.rows):
+        cells = row_cells(table.header, row)
+        if cells:
+            sources.append(Source(f"{table.id}:{number}", table.id, Kind.TABLE, title, "; ".join(cells)))
+    return sources

@@ -17,7 +17,7 @@ import ijson
 from pydantic import TypeAdapter
 
 from actors.errors import UserError
-from experiments.datasets.fields import ID, MB, RECORD, ROW, adapter, validated
+from experiments.datasets.fields import MB, RECORD, ROW, Id, validated
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -25,10 +25,12 @@ R = TypeVar("R")
 # Limits are far above what the official releases hold; the largest of these are in brackets.
 RECORDS = 2_000_000  # records of a file (218,285 passages of MultimodalQA)
 UNPACKED = 4096 * MB  # bytes of a file, unpacked (hundreds of MB: the passages, and WebQA's questions)
-WHOLE = 32 * MB  # bytes of a file that is read as a whole (0.5 MB, ScienceQA's pid_splits.json)
+WHOLE = 64 * MB  # bytes of a file that is read as a whole (13 MB, TAT-QA's training file)
 NESTING = 100  # levels of a JSON text (8, WebQA)
 PADDING = 2**16  # zeros after a member of a gzip file
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+MEMBER_NAME = TypeAdapter(Id)
 
 
 @contextmanager
@@ -53,19 +55,19 @@ def reading(path: Path) -> Iterator[None]:
         raise UserError(f"{path} cannot be read ({error.strerror or error}): copy it again") from error
 
 
-def each(rows: Iterable[tuple[str, T]], make: Callable[[T], R]) -> Iterator[R]:
+def each(records: Iterable[tuple[str, T]], make: Callable[[T], R]) -> Iterator[R]:
     """Yields something made of every record. Errors begin with the record's place."""
-    for where, row in rows:
+    for where, record in records:
         with placed(where):
-            made = make(row)
-        yield made
+            result = make(record)
+        yield result
 
 
-def once(id: str, seen: set[str], noun: str = "id") -> None:
-    """Adds an id to `seen`. Raises UserError for one that is there already."""
-    if id in seen:
+def once(id: str, ids: set[str], noun: str = "id") -> None:
+    """Adds an id to `ids`. Raises UserError for one that is there already."""
+    if id in ids:
         raise UserError(f"{noun} {id} is there twice: remove one, or give it another id")
-    seen.add(id)
+    ids.add(id)
 
 
 class ShortPadding(FileIO):
@@ -77,11 +79,11 @@ class ShortPadding(FileIO):
     zeros = 0
 
     def read(self, size: int | None = -1, /) -> bytes:
-        found = super().read(size)
-        self.zeros = self.zeros + 1 if found == b"\0" else 0
+        content = super().read(size)
+        self.zeros = self.zeros + 1 if content == b"\0" else 0
         if self.zeros > PADDING:
             raise gzip.BadGzipFile(f"more than {PADDING:,} zeros follow a member of it")
-        return found
+        return content
 
 
 @contextmanager
@@ -99,29 +101,36 @@ class Limited:
     """
 
     def __init__(self, path: Path, file: BinaryIO, most: int) -> None:
-        self._path, self._file, self._most = path, file, most
-        self._left, self._size, self._records = most, 0, 1
+        self._path = path
+        self._file = file
+        self._most = most
+        self._record_bytes = 0
+        self._file_bytes = 0
+        self._records = 1
 
     def begin(self) -> None:
-        self._left, self._records = self._most, self._records + 1
+        self._record_bytes = 0
+        self._records += 1
 
     def read(self, size: int = -1) -> bytes:
         return self._counted(self._file.read(size))
 
     def __iter__(self) -> Iterator[bytes]:
         """Yields the lines, each with its newline."""
-        return iter(lambda: self._counted(self._file.readline(self._left + 1)), b"")
+        while line := self._counted(self._file.readline(self._most - self._record_bytes + 1)):
+            yield line
 
-    def _counted(self, found: bytes) -> bytes:
-        found = found if self._size else found.removeprefix(BYTE_ORDER_MARK)
-        self._left -= len(found)
-        self._size += len(found)
-        if self._left < 0 or self._size > UNPACKED or self._records > RECORDS:
+    def _counted(self, content: bytes) -> bytes:
+        if not self._file_bytes:
+            content = content.removeprefix(BYTE_ORDER_MARK)
+        self._record_bytes += len(content)
+        self._file_bytes += len(content)
+        if self._record_bytes > self._most or self._file_bytes > UNPACKED or self._records > RECORDS:
             raise UserError(
                 f"{self._path}, record {self._records:,}: larger than {self._most // MB} MB, or the file has more than "
                 f"{RECORDS:,} records or {UNPACKED // MB:,} MB, as no official release has: download it again"
             )
-        return found
+        return content
 
 
 @contextmanager
@@ -131,9 +140,9 @@ def limited(path: Path, most: int = RECORD) -> Iterator[Limited]:
         yield Limited(path, file, most)
 
 
-def read_lines(path: Path, layout: type[T] | TypeAdapter[T]) -> Iterator[tuple[str, T]]:
+def read_lines(path: Path, layout: type[T]) -> Iterator[tuple[str, T]]:
     """Yields the records of a .jsonl or .jsonl.gz file with their places. Blank lines are left out."""
-    schema = adapter(layout)
+    schema = TypeAdapter(layout)
     with limited(path) as file:
         for number, line in enumerate(file, start=1):
             where = f"{path}, line {number}"
@@ -148,73 +157,60 @@ def read_bytes(path: Path, most: int = WHOLE) -> bytes:
         return file.read(most + 1)
 
 
-def read_json(path: Path, layout: type[T] | TypeAdapter[T]) -> T:
+def read_json(path: Path, layout: TypeAdapter[T]) -> T:
     """Reads a small JSON file as one record."""
-    return validated(adapter(layout), read_bytes(path), str(path))
+    return validated(layout, read_bytes(path), str(path))
 
 
-def read_members(
-    path: Path, layout: type[T] | TypeAdapter[T], noun: str, inside: str = "", *, of_list: bool = False
-) -> Iterator[tuple[str, str, T]]:
-    """Yields place, name and value of every member of a file's JSON object, or of the object `inside`.
+def read_members(path: Path, layout: TypeAdapter[T], noun: str) -> Iterator[tuple[str, str, T]]:
+    """Yields place, name and value of every member of a file's JSON object, one at a time. `noun` is one, in errors.
 
-    `noun` is a member in errors. With `of_list`, members are the elements of a list, and their numbers (from 0) are the
-    names. Raises UserError also for none, and for a name that is there twice. No more than one value is in memory.
+    Raises UserError also for an object without members, and for a name that is there twice.
     """
-    seen, schema, depth = set[str](), adapter(layout), 0
-
-    def shallow(events: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-        nonlocal depth
-        for event, value in events:
-            depth += (event in ("start_map", "start_array")) - (event in ("end_map", "end_array"))
-            if depth > NESTING:  # which would fill the memory
-                raise ValueError(f"more than {NESTING} levels")
-            yield event, value
-
+    names = set[str]()
     with limited(path) as file:
         try:
-            events = ijson.parse(shallow(ijson.basic_parse(file, use_float=True)))
-            if of_list:
-                elements = ijson.items(events, f"{inside}.item" if inside else "item")
-                members = ((str(number), value) for number, value in enumerate(elements))
-            else:
-                members = ijson.kvitems(events, inside)
-            for name, value in members:
-                where = f"{path}, {noun} {name[:ID]}"
-                if not name or not name.isprintable() or len(name) > ID:
-                    raise UserError(f"{where}: expected a name in one line, of at most {ID} characters")
+            for name, value in ijson.kvitems(_shallow(ijson.basic_parse(file, use_float=True)), ""):
+                where = f"{path}, {noun} {validated(MEMBER_NAME, name, str(path))}"
                 with placed(str(path)):
-                    once(name, seen, noun)
-                yield where, name, validated(schema, value, where)
+                    once(name, names, noun)
+                yield where, name, validated(layout, value, where)
                 file.begin()
         except UnicodeDecodeError:
             raise
         # Besides ijson's own: limits of nesting and of the digits of a number.
         except (ijson.JSONError, ValueError) as error:
-            text = error.args[0] if error.args else ""
-            reason = (text.decode(errors="replace") if isinstance(text, bytes) else str(text)).partition("\n")[0]
+            reason = repr(error.args[0] if error.args else "").partition("\\n")[0]
             raise UserError(
-                f"{path}, after {len(seen):,} times {noun}: broken JSON ({reason.strip()}); the file may be truncated, "
+                f"{path}, after {len(names):,} times {noun}: broken JSON ({reason}); the file may be truncated, "
                 "download it again"
             ) from None
-    if not seen:
-        form, where = "list" if of_list else "object", f" under {inside!r}" if inside else ""
-        raise UserError(f"{path}: expected a JSON {form}{where} with one {noun} at least; download it again")
+    if not names:
+        raise UserError(f"{path}: expected a JSON object with one {noun} at least; download it again")
 
 
-def read_elements(path: Path, layout: type[T] | TypeAdapter[T], noun: str, inside: str = "") -> Iterator[tuple[str, T]]:
-    """Yields place and value of every element of a file's JSON list, or of the list `inside`, as `read_members`."""
-    return ((where, value) for where, _, value in read_members(path, layout, noun, inside, of_list=True))
+def _shallow(events: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, str, Any]]:
+    """Parses basic events of ijson. Raises ValueError for nesting that would fill the memory."""
+    depth = 0
+    for prefix, event, value in ijson.parse(events):
+        if event.startswith("start_"):
+            depth += 1
+        elif event.startswith("end_"):
+            depth -= 1
+        if depth > NESTING:
+            raise ValueError(f"more than {NESTING} levels")
+        yield prefix, event, value
 
 
-def read_table(path: Path, layout: type[T] | TypeAdapter[T], *, quoted: bool) -> Iterator[tuple[str, T]]:
+def read_table(path: Path, layout: TypeAdapter[T], *, quoted: bool) -> Iterator[tuple[str, T]]:
     """Yields the rows of a tab-separated file with their places, by the names in its first row.
 
     quoted: quotation marks enclose a field, which may then go over several lines.
     Raises UserError also for a file without rows or without a column that the layout requires, and for a row of too few
     values.
     """
-    schema, header, empty = adapter(layout), list[str](), True
+    header: list[str] = []
+    is_empty = True
     # The limit belongs to the module: a picture is one field, and the default is 128 KiB.
     csv.field_size_limit(ROW)
     with limited(path, ROW) as file:
@@ -226,30 +222,34 @@ def read_table(path: Path, layout: type[T] | TypeAdapter[T], *, quoted: bool) ->
                 where = f"{path}, line {rows.line_num}"
                 file.begin()
                 if not header:
-                    if missing := [name for name in schema.json_schema()["required"] if name not in values]:
-                        raise UserError(
-                            f"{path} has no column {missing[0]!r} as the official release has: copy it again"
-                        )
                     header = values
+                    missing = [name for name in layout.json_schema()["required"] if name not in header]
+                    if missing:
+                        raise UserError(f"{path} has no column {missing[0]!r} as the official release has")
                     continue
                 if len(values) < len(header) or (quoted and len(values) > len(header)):
                     raise UserError(
                         f"{where}: {len(values)} values under {len(header)} columns; the file may be truncated, "
                         "download it again"
                     )
-                empty = False
-                yield where, validated(schema, dict(zip(header, values, strict=False)), where)
+                is_empty = False
+                yield where, validated(layout, dict(zip(header, values, strict=False)), where)
         except csv.Error as error:
             where = f"{path}, line {rows.line_num}"
             raise UserError(f"{where} is not of a table ({error}): download it again") from error
-    if empty:
+    if is_empty:
         raise UserError(f"{path} is empty: download it again")
 
 
 def row_cells(headers: Iterable[str], values: Iterable[str]) -> list[str]:
     """Writes a table row as `header = value`, without empty cells. Raises UserError for a row of another width."""
-    headers, values = list(headers), list(values)
+    headers = list(headers)
+    values = list(values)
     # A row of another width would put values under wrong headers.
     if len(headers) != len(values):
         raise UserError(f"a table row of {len(values)} cells under {len(headers)} headers: expected as many")
-    return [f"{header} = {value}" if header else value for header, value in zip(headers, values, strict=True) if value]
+    cells: list[str] = []
+    for header, value in zip(headers, values, strict=True):
+        if value:
+            cells.append(f"{header} = {value}" if header else value)
+    return cells

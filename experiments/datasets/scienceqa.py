@@ -25,9 +25,9 @@ from pydantic import AfterValidator, Field, StrictInt, StringConstraints, TypeAd
 from pydantic_core import PydanticCustomError
 
 from actors.errors import UserError
-from actors.messages import Kind, Question, Source
-from experiments.datasets.benchmark import Benchmark, Parts
-from experiments.datasets.fields import Id, Label, Many, NonBlank, Stripped, Text, matching
+from actors.messages import Question, Source
+from experiments.datasets.benchmark import Benchmark, Parts, docs_of, image_source, text_source
+from experiments.datasets.fields import Id, Label, Many, NonBlank, Stripped, Text
 from experiments.datasets.item import Item
 from experiments.datasets.kind import OF_FILES, DataRequest
 from experiments.datasets.reading import placed, read_json, read_members
@@ -40,12 +40,12 @@ def _ocr_text(text: str) -> str:
     """Recognised words in reading order. ocrs.json holds each picture's list of (box, word, confidence) as text."""
     try:
         with warnings.catch_warnings(action="ignore"):  # about a backslash in a word
-            found = ast.literal_eval(text)  # Python literals, not JSON; this runs no code
-        words = [word for _, word, _ in found]
+            boxes = ast.literal_eval(text)  # Python literals, not JSON; this runs no code
+        words = [word for _, word, _ in boxes]
         "".join(words).encode()  # raises for anything but texts without lone surrogates
     # Python's own limits of nesting raise three of these.
     except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError) as error:
-        raise PydanticCustomError("ocr", "a list of (box, word, confidence) in Python's notation") from error
+        raise PydanticCustomError("ocr", "expected a list of (box, word, confidence) in Python's notation") from error
     return "; ".join(words)
 
 
@@ -58,15 +58,29 @@ class ScienceQaProblem:
     answer: StrictInt
     hint: Stripped
     image: Label | None
-    grade: Annotated[str, matching(r"^(grade)?[0-9]{1,2}$", "a grade such as grade7")]
+    grade: Annotated[str, StringConstraints(pattern=r"^(grade)?[0-9]{1,2}$")]
     subject: Literal["natural science", "social science", "language science"]
     topic: Label
     category: Text
     lecture: Stripped
     split: Literal["train", "val", "test"]
 
+    @property
+    def lecture_doc(self) -> str:
+        """Document of the lecture, equal for lectures that differ in white space only; empty without one."""
+        if not self.lecture:
+            return ""
+        return "lecture:" + hashlib.blake2b(" ".join(self.lecture.split()).encode(), digest_size=8).hexdigest()
 
-SPLITS, CAPTION = TypeAdapter(dict[str, Many[Id]]), TypeAdapter(Text)
+
+@dataclass(frozen=True, slots=True)
+class ScienceQaCaptions:
+    captions: dict[Id, Text]
+
+
+PROBLEM = TypeAdapter(ScienceQaProblem)
+SPLITS = TypeAdapter(dict[str, Many[Id]])
+CAPTIONS = TypeAdapter(ScienceQaCaptions)
 OCR = TypeAdapter(Annotated[str, StringConstraints(max_length=OCR_TEXT), AfterValidator(_ocr_text)])
 
 
@@ -77,8 +91,8 @@ class ScienceQa(Benchmark):
     """
 
     name = "scienceqa"
-    reads = (*OF_FILES, "data.split", "data.pictures")
     metric = "accuracy"
+    reads = (*OF_FILES, "data.split", "data.pictures")
     release = "the data/ folder of github.com/lupantech/ScienceQA"
     pictures_for = "pictured"
     parts: ClassVar[Parts] = {name: (f"{name}.json",) for name in ("problems", "pid_splits", "captions")}
@@ -88,22 +102,21 @@ class ScienceQa(Benchmark):
         self.evaluated = request.settings.split
 
     def split(self, name: str, count: int | None) -> Iterator[Item]:
-        present = [pid for pid in self.splits.get(name, ()) if pid in self.problems]
+        pids = [pid for pid in self.splits.get(name, ()) if pid in self.problems]
         if self.settings.pictures:
-            present = [pid for pid in present if self.problems[pid].image]
-        for pid in self.chosen(present, str, count):
+            pids = [pid for pid in pids if self.problems[pid].image]
+        for pid in self.chosen(pids, str, count):
             problem = self.problems[pid]
-            own = tuple(source.doc for source in self.own_sources(pid))
-            lecture = lecture_id(problem.lecture)
+            docs = docs_of(self.own_sources(pid))
             # A question with both a picture and a hint counts in both, "IMG+TXT".
-            context = [tag for tag, present in (("IMG", problem.image), ("TXT", problem.hint)) if present]
+            context = [tag for tag, part in (("IMG", problem.image), ("TXT", problem.hint)) if part]
             yield Item(
                 question=Question(pid, problem.question, problem.choices),
                 gold=(problem.choices[problem.answer],),
-                pool=own,
-                supporting=own,
-                own=own,
-                withheld=(lecture,) if lecture in self.lectures else (),
+                pool=docs,
+                supporting=docs,
+                own=docs,
+                withheld=(problem.lecture_doc,) if problem.lecture_doc in self.lectures else (),
                 tags={
                     "subject": SUBJECTS[problem.subject],
                     "context": "+".join(context) or "NO",
@@ -112,39 +125,40 @@ class ScienceQa(Benchmark):
                     "topic": problem.topic,
                 },
                 # Questions of one lecture ask for one skill.
-                cluster=lecture if problem.lecture else "",
+                cluster=problem.lecture_doc,
             )
 
     def sources(self) -> Iterator[Source]:
         """Lectures, then hints and pictures of all problems."""
-        for id, (category, text) in self.lectures.items():
-            yield Source(id, id, Kind.TEXT, category, text)
+        for doc, (category, text) in self.lectures.items():
+            yield text_source(doc, category, text)
         for pid in self.problems:
             yield from self.own_sources(pid)
 
     def own_sources(self, pid: str) -> list[Source]:
         """Lists a problem's hint and pictures, titled by its category. Raises UserError for one without a source."""
-        problem, sources = self.problems[pid], []
+        problem = self.problems[pid]
         title = problem.category
+        sources: list[Source] = []
         if problem.hint:
-            sources.append(Source(f"{pid}:hint", f"{pid}:hint", Kind.TEXT, title, problem.hint))
+            sources.append(text_source(f"{pid}:hint", title, problem.hint))
         if not problem.image:
             return sources
+        description = self.descriptions.get(pid, "")
         with placed(f"{self.folder.root / 'problems.json'}, problem {pid}"):
             # Sorted: of two files with one stem, the same one counts on every machine.
-            files = {file.stem: str(file) for file in self.folder.files("images", problem.split, pid)}
-            known = self.described.get(pid, "")
-            if "image" not in files and not known:
+            files = {file.stem: file for file in self.folder.files("images", problem.split, pid)}
+            if "image" not in files and not description:
                 expected = self.folder.root / "images" / problem.split / pid / problem.image
                 raise UserError(
                     f"question {pid} has no source for its picture: copy {expected},"
                     f" or captions.json with its caption, from {self.release}"
                 )
-        sources.append(Source(f"{pid}:image", f"{pid}:image", Kind.IMAGE, title, known, files.get("image")))
+        sources.append(image_source(f"{pid}:image", title, description, files.get("image")))
         for number, choice in enumerate(problem.choices):
-            if file := files.get(f"choice_{number}"):
-                id = f"{pid}:choice_{number}"
-                sources.append(Source(id, id, Kind.IMAGE, title, f"Picture of the choice {choice}.", file))
+            file = files.get(f"choice_{number}")
+            if file:
+                sources.append(image_source(f"{pid}:choice_{number}", title, f"Picture of the choice {choice}.", file))
         return sources
 
     @cached_property
@@ -153,8 +167,9 @@ class ScienceQa(Benchmark):
 
     @cached_property
     def problems(self) -> dict[str, ScienceQaProblem]:
-        path, problems = self.path("problems"), {}
-        for where, pid, problem in read_members(path, ScienceQaProblem, "problem"):
+        path = self.path("problems")
+        problems: dict[str, ScienceQaProblem] = {}
+        for where, pid, problem in read_members(path, PROBLEM, "problem"):
             if not 0 <= problem.answer < len(problem.choices):
                 raise UserError(
                     f"{where}: answer {problem.answer} of {len(problem.choices)} choices: expected the place of one, "
@@ -162,38 +177,31 @@ class ScienceQa(Benchmark):
                 )
             problems[pid] = problem
         # The release's other splits (minival, minitest, trainval) are made of these three.
-        listed = dict.fromkeys(pid for split in ("train", "val", "test") for pid in self.splits.get(split, ()))
-        there = sum(pid in problems for pid in listed)
-        if there < len(listed):
-            self.note(f"scienceqa: {path} has {there:,} of the release's {len(listed):,} problems")
+        pids = {pid for split in ("train", "val", "test") for pid in self.splits.get(split, ())}
+        present = len(pids & problems.keys())
+        if present < len(pids):
+            self.note(f"scienceqa: {path} has {present:,} of the release's {len(pids):,} problems")
         return problems
 
     @cached_property
-    def described(self) -> dict[str, str]:
+    def descriptions(self) -> dict[str, str]:
         """Caption and OCR text of pictures, by problem."""
-        captions = read_members(self.path("captions"), CAPTION, "problem", inside="captions")
-        known = {pid: caption for _, pid, caption in captions}
+        descriptions = dict(read_json(self.path("captions"), CAPTIONS).captions)
         ocr = self.folder.file("ocrs.json")
         for _, pid, words in read_members(ocr, OCR, "problem") if ocr else ():
             if words:
-                known[pid] = f"{known.get(pid, '')} Lettering: {words}.".lstrip()
-        return known
+                descriptions[pid] = f"{descriptions.get(pid, '')} Lettering: {words}.".lstrip()
+        return descriptions
 
     @cached_property
     def lectures(self) -> dict[str, tuple[str, str]]:
-        """Category and text by id, of the lectures that two or more training problems share."""
+        """Category and text by document, of the lectures that two or more training problems share."""
         # Training problems alone, so that no evaluated problem puts its own lecture into the corpus.
         training = [self.problems[pid] for pid in self.splits.get("train", ()) if pid in self.problems]
-        uses = Counter(lecture_id(problem.lecture) for problem in training)
+        uses = Counter(problem.lecture_doc for problem in training)
         lectures: dict[str, tuple[str, str]] = {}
         for problem in training:
-            id = lecture_id(problem.lecture)
-            if problem.lecture and uses[id] > 1:
+            if problem.lecture and uses[problem.lecture_doc] > 1:
                 # The category is that of the first problem with the lecture.
-                lectures.setdefault(id, (problem.category, problem.lecture))
+                lectures.setdefault(problem.lecture_doc, (problem.category, problem.lecture))
         return lectures
-
-
-def lecture_id(text: str) -> str:
-    """Returns the document id of a lecture, equal for lectures that differ in white space only."""
-    return "lecture:" + hashlib.blake2b(" ".join(text.split()).encode(), digest_size=8).hexdigest()

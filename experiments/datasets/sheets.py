@@ -10,7 +10,7 @@ from typing import TypeVar
 from pydantic import TypeAdapter
 
 from actors.errors import UserError
-from experiments.datasets.fields import MB, adapter, validated
+from experiments.datasets.fields import MB, validated
 
 T = TypeVar("T")
 
@@ -20,27 +20,30 @@ ROWS = 100_000  # rows (238 questions of MH)
 COLUMNS = 256  # columns (10 of MH's question list)
 
 
-def read_sheet(path: Path, layout: type[T] | TypeAdapter[T], *, by_name: bool) -> Iterator[tuple[str, T]]:
+def read_sheet(path: Path, layout: type[T], *, by_name: bool) -> Iterator[tuple[str, T]]:
     """Yields the rows of the first sheet below its header as records, with their places. Empty rows are left out.
 
     by_name: columns are found by the header's names; otherwise the first columns are the fields, whatever their names.
     Raises UserError for a file that is no .xlsx, a sheet that is too large, a missing column and a cell that is not of
     the layout.
     """
-    schema = adapter(layout)
+    schema = TypeAdapter(layout)
     names = list(schema.json_schema()["properties"])
-    cells = read_cells(path)
-    # Each row ends at its last cell.
-    width = max(map(len, cells), default=0)
-    header, *rows = [row + [""] * (width - len(row)) for row in cells] or [[]]
-    if not by_name and len(header) < len(names):
-        raise UserError(f"{path}: expected {len(names)} columns at least, found {len(header)}: download it again")
-    if by_name and (missing := [name for name in names if name not in header]):
+    rows = read_cells(path)
+    header = rows[0] if rows else []
+    width = max(map(len, rows), default=0)
+    if not by_name and width < len(names):
+        raise UserError(f"{path}: expected {len(names)} columns at least, found {width}: download it again")
+    missing = [name for name in names if name not in header]
+    if by_name and missing:
         raise UserError(f"{path} has no column {' or '.join(missing)}: copy it again from the release")
-    for number, row in enumerate(rows, start=2):
+    columns = header if by_name else names
+    for number, row in enumerate(rows[1:], start=2):
         if any(row):
             where = f"{path}, row {number}"
-            yield where, validated(schema, dict(zip(header if by_name else names, row, strict=False)), where)
+            # Each row ends at its last cell.
+            cells = row + [""] * (width - len(row))
+            yield where, validated(schema, dict(zip(columns, cells, strict=False)), where)
 
 
 def read_cells(path: Path) -> list[list[str]]:
@@ -48,13 +51,13 @@ def read_cells(path: Path) -> list[list[str]]:
     import openpyxl  # takes a third of a second, and few data sets have sheets
 
     rows: list[list[str]] = []
+    characters = 0
     try:
         # All of it is unpacked into memory.
         with zipfile.ZipFile(path) as packed:
             size = sum(part.file_size for part in packed.infolist())
         if size > SHEET:
             raise UserError(f"{path} unpacks to {size // MB} MB, more than {SHEET // MB}: download it again")
-        characters = 0
         # Warnings are about styles and extensions, which are not read. data_only: a formula's stored result, not its
         # text.
         with (
@@ -70,13 +73,14 @@ def read_cells(path: Path) -> list[list[str]]:
                     raise UserError(
                         f"{where}: more than {COLUMNS} columns or {ROWS:,} rows; delete the cells that lie far off"
                     )
-                rows.append([])
+                cells: list[str] = []
                 for value in values:
-                    rows[-1].append("" if value is None else str(value).strip())
+                    cells.append("" if value is None else str(value).strip())
                     # Many cells may share a long text, of which each gets a copy.
-                    characters += len(rows[-1][-1])
+                    characters += len(cells[-1])
                     if characters > SHEET:
                         raise UserError(f"{where}: the cells hold more than {SHEET:,} characters; download it again")
+                rows.append(cells)
     except UserError:
         raise
     # openpyxl raises any exception on a damaged file.

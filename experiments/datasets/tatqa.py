@@ -5,21 +5,21 @@ A number in an answer has a scale, such as `12.6 million` or `4.1%`: the officia
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Annotated, Any, ClassVar
 
-from pydantic import PlainValidator, StrictInt
+from pydantic import PlainValidator, StrictInt, TypeAdapter
 from pydantic_core import PydanticCustomError
 
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source
-from experiments.datasets.benchmark import Benchmark, Parts
+from experiments.datasets.benchmark import Benchmark, Parts, docs_of, text_source
 from experiments.datasets.fields import Id, Label, Many, NonBlank, Text, answer_text, inside
 from experiments.datasets.item import Item, Score, text_score
 from experiments.datasets.kind import OF_FILES, DataRequest
-from experiments.datasets.reading import each, once, placed, read_elements, row_cells
+from experiments.datasets.reading import each, once, placed, read_json, row_cells
 from experiments.metrics.tatqa_metric import official_score
 from topologies.amounts import scaled
 
@@ -34,10 +34,9 @@ _NO_AMOUNT = ("", "na", "nm", "nil", "none")  # "" is left of a dash
 def _answers(value: Any) -> tuple[str, ...]:
     """Spans are a list (empty ones are dropped), counts a text, computed answers a number."""
     texts = value if isinstance(value, list) else [answer_text(value)]
-    gold = tuple(text for text in texts if isinstance(text, str) and text.strip())
-    if not gold or not all(isinstance(text, str) for text in texts):
-        raise PydanticCustomError("answers", "an answer (text, a number or a list of texts) that is not empty")
-    return gold
+    if not all(isinstance(text, str) for text in texts) or not any(map(str.strip, texts)):
+        raise PydanticCustomError("answers", "expected an answer (text, a number or a list of texts)")
+    return tuple(text for text in texts if text.strip())
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +69,9 @@ class TatQaReport:
     questions: Many[TatQaQuestion]
 
 
+REPORTS = TypeAdapter(Many[TatQaReport])
+
+
 class TatQa(Benchmark):
     """Trains on tatqa_dataset_train.json and evaluates on the dev file or, where only that is there, a part of it.
 
@@ -91,34 +93,44 @@ class TatQa(Benchmark):
 
     def check_files(self) -> None:
         super().check_files()
-        if (file := self.path("dev")).stem.endswith("_part"):
+        file = self.path("dev")
+        if file.stem.endswith("_part"):
             self.note(f"tatqa: {file} is a part of the dev file")
 
+    def reports(self, split: str) -> Iterator[tuple[str, TatQaReport]]:
+        """Yields the reports of a file with their places."""
+        path = self.path(split)
+        reports = read_json(path, REPORTS)
+        if not reports:
+            raise UserError(f"{path} has no reports: download it again")
+        for number, report in enumerate(reports):
+            yield f"{path}, report {number}", report
+
     def split(self, name: str, count: int | None) -> Iterator[Item]:
-        reports = each(read_elements(self.path(name), TatQaReport, "report"), report_items)
-        return self.chosen(chain.from_iterable(reports), lambda item: item.question.id, count)
+        items = chain.from_iterable(each(self.reports(name), report_items))
+        return self.chosen(items, lambda item: item.question.id, count)
 
     def sources(self) -> Iterator[Source]:
         """Paragraphs and table rows of the dev file and, where there is one, of the training file."""
-        seen: set[str] = set()
-        for name in ("dev", "train") if self.has("train") else ("dev",):
-            for where, report in read_elements(self.path(name), TatQaReport, "report"):
+        ids = set[str]()
+        for split in ("dev", "train") if self.has("train") else ("dev",):
+            for where, report in self.reports(split):
                 for source in sources_of(report):
                     with placed(where):
-                        once(source.id, seen)
+                        once(source.id, ids)
                     yield source
 
     def score(self, item: Item, answer: str | None) -> Score:
-        computed = item.tags["answer_type"] in COMPUTED
+        is_computed = item.tags["answer_type"] in COMPUTED
         scale: str = item.tags["scale"]
         gold = tuple(text.removesuffix(f" {scale}") for text in item.gold)
         if scale and not all(text.endswith(f" {scale}") for text in item.gold):
             gold, scale = scaled(item.gold)  # of another item: an attack's target answer
         if self.settings.metric == "official":
-            em, f1 = official_score(answer, gold, scale, computed=computed) if answer else (0.0, 0.0)
+            em, f1 = official_score(answer, gold, scale, computed=is_computed) if answer else (0.0, 0.0)
             return Score(em, f1, em)
         # As text, 12.34 would miss the gold 12.3, and "12 or 13" would contain the gold 12.
-        if answer is not None and computed and is_number(gold[0]):
+        if answer is not None and is_computed and is_number(gold[0]):
             equal = float(same_number(answer, gold[0]))
             return Score(equal, equal, equal)
         return text_score(replace(item, gold=gold), answer)
@@ -127,30 +139,41 @@ class TatQa(Benchmark):
 def report_items(report: TatQaReport) -> list[Item]:
     """Makes the questions of a report. The named paragraphs and, where used, the whole table are supporting."""
     paragraphs = {str(paragraph.order): paragraph.uid for paragraph in report.paragraphs}
-    pool = tuple(dict.fromkeys(source.doc for source in sources_of(report)))
+    pool = docs_of(sources_of(report))
     if not pool:
         raise UserError(f"its questions have no sources: report {report.table} needs paragraphs or a table with values")
-    items = []
-    for question in report.questions:
-        if missing := [order for order in question.rel_paragraphs if order not in paragraphs]:
-            raise UserError(f"question {question.uid} needs a paragraph that is not there: no {missing[0]!r}")
-        if question.answer_type in COMPUTED and not is_number(question.answer[0]):
-            raise UserError(f"question {question.uid} is {question.answer_type}, and {question.answer[0]!r} no number")
-        supporting = [paragraphs[order] for order in question.rel_paragraphs]
-        if "table" in question.answer_from:
-            supporting.append(report.table)
-        tags = {name: getattr(question, name) for name in ("answer_type", "answer_from", "scale")}
-        asked = Question(question.uid, question.question, compared="amounts")
-        gold = tuple(f"{text} {question.scale}".strip() for text in question.answer)
-        items.append(Item(asked, gold, pool, tuple(supporting), tags=tags, cluster=report.table))
-    return items
+    return [item_of(question, report.table, paragraphs, pool) for question in report.questions]
+
+
+def item_of(question: TatQaQuestion, table: str, paragraphs: Mapping[str, str], pool: tuple[str, ...]) -> Item:
+    """Makes the item of a question. `paragraphs` are ids by order."""
+    missing = [order for order in question.rel_paragraphs if order not in paragraphs]
+    if missing:
+        raise UserError(f"question {question.uid} needs a paragraph that is not there: no {missing[0]!r}")
+    if question.answer_type in COMPUTED and not is_number(question.answer[0]):
+        raise UserError(f"question {question.uid} is {question.answer_type}, and {question.answer[0]!r} no number")
+    supporting = [paragraphs[order] for order in question.rel_paragraphs]
+    if "table" in question.answer_from:
+        supporting.append(table)
+    return Item(
+        question=Question(question.uid, question.question, compared="amounts"),
+        gold=tuple(f"{text} {question.scale}".strip() for text in question.answer),
+        pool=pool,
+        supporting=tuple(supporting),
+        tags={
+            "answer_type": question.answer_type,
+            "answer_from": question.answer_from,
+            "scale": question.scale,
+        },
+        cluster=table,
+    )
 
 
 def sources_of(report: TatQaReport) -> list[Source]:
     """Paragraphs in order, then table rows "Label; header = value; header = value"."""
-    ordered = sorted(report.paragraphs, key=lambda paragraph: paragraph.order)
-    texts = [Source(part.uid, part.uid, Kind.TEXT, "Paragraph", part.text) for part in ordered]
-    return [*texts, *row_sources(report.table, report.rows)]
+    paragraphs = sorted(report.paragraphs, key=lambda paragraph: paragraph.order)
+    sources = [text_source(paragraph.uid, "Paragraph", paragraph.text) for paragraph in paragraphs]
+    return [*sources, *row_sources(report.table, report.rows)]
 
 
 def row_sources(table: str, rows: Sequence[Sequence[str]]) -> Iterator[Source]:
@@ -161,25 +184,26 @@ def row_sources(table: str, rows: Sequence[Sequence[str]]) -> Iterator[Source]:
     """
     if not all(rows):
         raise UserError(f"table {table} has a row without cells: expected as many as in its header")
-    first = header_rows(rows)
+    header_length = header_rows(rows)
     # A header's last row may be the label of the first section.
-    if first and is_section(rows[first - 1]) and any(any(row[1:]) for row in rows[: first - 1]):
-        first -= 1
-    head, section = rows[:first], ""
+    names_columns = any(any(row[1:]) for row in rows[: max(0, header_length - 1)])
+    if header_length and is_section(rows[header_length - 1]) and names_columns:
+        header_length -= 1
+    head = rows[:header_length]
     if len({len(row) for row in head}) > 1:
         raise UserError(f"table {table} has a header whose rows are of different widths")
-    headers = [" ".join(cell for cell in column if cell) for column in zip(*head, strict=True)]
+    headers = [" ".join(filter(None, column)) for column in zip(*head, strict=True)]
+    section = ""
     # Ids are places in the whole table, header rows included.
-    for number, row in enumerate(rows[first:], start=first):
-        label, values = row[0].rstrip(":"), row[1:]
+    for number, row in enumerate(rows[header_length:], start=header_length):
         if is_section(row):
             section = next(cell for cell in row if cell.strip()).rstrip(":")
             continue
-        cells = row_cells(headers[1:], values)
-        name = ": ".join(part for part in (section, label) if part)
+        cells = row_cells(headers[1:], row[1:])
+        name = ": ".join(filter(None, (section, row[0].rstrip(":"))))
         if cells:
-            title = headers[0] or "Table"
-            yield Source(f"{table}:{number}", table, Kind.TABLE, title, "; ".join([name, *cells] if name else cells))
+            text = "; ".join(filter(None, [name, *cells]))
+            yield Source(f"{table}:{number}", table, Kind.TABLE, headers[0] or "Table", text)
 
 
 def header_rows(rows: Sequence[Sequence[str]]) -> int:
@@ -188,23 +212,27 @@ def header_rows(rows: Sequence[Sequence[str]]) -> int:
     The first row names columns in any case; so does a later row with a label and without an amount that has a unit ("($
     in millions)", "£m"), a value in a column without a name, or the table's first years or other periods.
     """
-    named, periods_above = set[int](), False
+    named_columns = set[int]()
+    has_periods = False
     for number, row in enumerate(rows):
         values = {place: cell for place, cell in enumerate(row) if place and cell.strip()}
-        periods = any(map(_PERIOD.search, values.values()))
-        names = any(map(is_unit, row)) or not values.keys() <= named or (periods and not periods_above)
-        if number and row[0] and any(row[1:]) and (not names or any(map(is_amount, values.values()))):
+        has_new_periods = any(map(_PERIOD.search, values.values()))
+        names_columns = (
+            any(map(is_unit, row)) or not values.keys() <= named_columns or (has_new_periods and not has_periods)
+        )
+        has_label_and_value = number and row[0] and any(row[1:])
+        if has_label_and_value and (not names_columns or any(map(is_amount, values.values()))):
             return number
-        named |= values.keys()
-        periods_above |= periods
+        named_columns |= values.keys()
+        has_periods = has_periods or has_new_periods
     return len(rows)
 
 
 def is_amount(cell: str) -> bool:
     """True for a number, with whatever sign and currency, or for a sign that there is none."""
-    left = _LEFT_OUT.sub("", cell).lower()
-    number = left.removesuffix("x").isdigit() or left in _NO_AMOUNT
-    return number and not is_unit(cell) and not _PERIOD.search(cell)
+    digits = _LEFT_OUT.sub("", cell).lower()
+    is_numeric = digits.removesuffix("x").isdigit() or digits in _NO_AMOUNT
+    return is_numeric and not is_unit(cell) and not _PERIOD.search(cell)
 
 
 def is_unit(cell: str) -> bool:
@@ -231,9 +259,10 @@ def same_number(answer: str, gold: str) -> bool:
     numbers = re.findall(r"\(?-?\$?\d[\d,]*\.?\d*\)?", answer)
     if len(numbers) != 1:
         return False
-    digits = float(re.sub(r"[^\d.]", "", numbers[0]).rstrip(".") or "nan")
+    value = float(re.sub(r"[^\d.]", "", numbers[0]).rstrip(".") or "nan")
     # Financial reports write losses in brackets.
-    negative = "-" in numbers[0] or (numbers[0].startswith("(") and numbers[0].endswith(")"))
+    if "-" in numbers[0] or (numbers[0].startswith("(") and numbers[0].endswith(")")):
+        value = -value
     decimals = len(gold.partition(".")[2])
     # 1e-9: a difference of just half a unit counts, whatever binary fractions make of it.
-    return abs((-digits if negative else digits) - float(gold)) <= 0.5 * 10.0**-decimals + 1e-9
+    return abs(value - float(gold)) <= 0.5 * 10.0**-decimals + 1e-9

@@ -26,11 +26,11 @@ from pydantic import JsonValue, TypeAdapter
 
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source
-from experiments.datasets.benchmark import Parts, SingleSplit
+from experiments.datasets.benchmark import Parts, SingleSplit, image_source
 from experiments.datasets.fields import Answer, Id, Label, Many, NonBlank, inside
 from experiments.datasets.item import Item
 from experiments.datasets.kind import DataRequest
-from experiments.datasets.reading import once, placed, read_bytes, read_elements, read_json
+from experiments.datasets.reading import once, placed, read_bytes, read_json
 from retrieval import ocr
 
 SOURCE_TYPES = {"text": "text", "table": "table", "chart": "chart", "2d_layout": "layout", "layout": "layout"}
@@ -43,8 +43,6 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ViDoSeekExample:
-    """Element of the list `examples`."""
-
     uid: Id
     query: NonBlank
     reference_answer: Answer
@@ -54,6 +52,12 @@ class ViDoSeekExample:
     query_type: Annotated[Label, inside("meta_info", "query_type")]
 
 
+@dataclass(frozen=True, slots=True)
+class ViDoSeekRelease:
+    examples: Many[ViDoSeekExample]
+
+
+RELEASE = TypeAdapter(ViDoSeekRelease)
 # A vision-language model's OCR has its own layout.
 OCR_RESULT: TypeAdapter[JsonValue] = TypeAdapter(JsonValue)
 
@@ -75,81 +79,93 @@ class ViDoSeek(SingleSplit):
         self.ocr = ocr.Ocr(request.cache / "ocr") if ocr.available() else None
 
     @cached_property
-    def groups(self) -> dict[str, tuple[Item, ...]]:
-        groups, seen = dict[str, tuple[Item, ...]](), set[str]()
-        for where, example in read_elements(self.path("questions"), ViDoSeekExample, "example", inside="examples"):
-            document = example.file_name.removesuffix(".pdf")
-            pages = self.pages.get(document)
-            with placed(where):
-                once(example.uid, seen, "question")
-                if not pages:
-                    raise UserError(
-                        f"question {example.uid} has no pages img/{document}_<page>.jpg in {self.folder}: run the "
-                        "release's scripts/pdf2images.py, which draws them from pdf/"
-                    )
-                if missing := [page for page in example.reference_page if page not in pages]:
-                    raise UserError(
-                        f"question {example.uid} refers to page {missing[0]} of {document}, which is not in img/"
-                    )
-                if (source := SOURCE_TYPES.get(example.source_type.lower())) is None:
-                    raise UserError(f"unknown source_type {example.source_type!r}: one of {', '.join(SOURCE_TYPES)}")
-            # The release's example has another query type (`content_extraction`), which stays.
-            hop = example.query_type.lower().replace("_", "-")
-            item = Item(
-                question=Question(example.uid, example.query),
-                gold=(example.reference_answer,),
-                pool=tuple(f"{document}_{page}" for page in pages),
-                supporting=tuple(dict.fromkeys(f"{document}_{page}" for page in example.reference_page)),
-                tags={"source": source, "hop": HOPS.get(hop, hop)},
-                cluster=document,
-            )
-            groups[example.uid] = (item,)
+    def groups(self) -> dict[str, tuple[Item]]:
+        path = self.path("questions")
+        groups: dict[str, tuple[Item]] = {}
+        ids = set[str]()
+        for example in read_json(path, RELEASE).examples:
+            with placed(f"{path}, question {example.uid}"):
+                once(example.uid, ids, "question")
+                groups[example.uid] = (self.item(example),)
         return groups
+
+    def item(self, example: ViDoSeekExample) -> Item:
+        document = example.file_name.removesuffix(".pdf")
+        pages = self.pages.get(document)
+        if not pages:
+            raise UserError(
+                f"it has no pages img/{document}_<page>.jpg in {self.folder}: run the release's scripts/pdf2images.py, "
+                "which draws them from pdf/"
+            )
+        missing = [page for page in example.reference_page if page not in pages]
+        if missing:
+            raise UserError(f"it refers to page {missing[0]} of {document}, which is not in img/")
+        source_type = SOURCE_TYPES.get(example.source_type.lower())
+        if source_type is None:
+            raise UserError(f"unknown source_type {example.source_type!r}: one of {', '.join(SOURCE_TYPES)}")
+        # The release's example has another query type (`content_extraction`), which stays.
+        query_type = example.query_type.lower().replace("_", "-")
+        return Item(
+            question=Question(example.uid, example.query),
+            gold=(example.reference_answer,),
+            pool=tuple(f"{document}_{page}" for page in pages),
+            supporting=tuple(dict.fromkeys(f"{document}_{page}" for page in example.reference_page)),
+            tags={"source": source_type, "hop": HOPS.get(query_type, query_type)},
+            cluster=document,
+        )
 
     def sources(self) -> Iterator[Source]:
         """Page by page, its text and then its picture."""
         if self.ocr:
             log.info("vidoseek: pages without text are recognised once, which takes seconds a page, and kept")
-        without_text = 0
+        pages_without_text = 0
         for document, pages in self.pages.items():
             for number, file in pages.items():
-                id, title = f"{document}_{number}", f"{document.replace('_', ' ')}, page {number}"
-                if plain := self.folder.file("ppocr", f"{id}.txt"):
-                    # OCR output of any tool: a stray byte must not end the run.
-                    text = read_bytes(plain).decode(errors="replace").strip()
-                elif structured := self.folder.file("vlmocr", f"{id}.json"):
-                    text = "\n".join(strings_in(read_json(structured, OCR_RESULT)))
-                else:
-                    text = self.ocr.text(file) if self.ocr else ""
+                doc = f"{document}_{number}"
+                title = f"{document.replace('_', ' ')}, page {number}"
+                text = self.text(doc, file)
                 if text:
-                    yield Source(f"{id}:text", id, Kind.TEXT, title, text)
-                without_text += not text
+                    yield Source(f"{doc}:text", doc, Kind.TEXT, title, text)
+                else:
+                    pages_without_text += 1
                 # The text is the picture's too: encoders without vision find the page by it.
-                yield Source(id, id, Kind.IMAGE, title, text, str(file))
-        if without_text and self.ocr is None:
+                yield image_source(doc, title, text, file)
+        if pages_without_text and self.ocr is None:
             self.note(
-                f"vidoseek: {without_text:,} pages of {self.folder} have no recognised text and are described by their "
-                "titles: run `pip install '.[ocr]'`, or the release's OCR scripts"
+                f"vidoseek: {pages_without_text:,} pages of {self.folder} have no recognised text and are described by "
+                "their titles: run `pip install '.[ocr]'`, or the release's OCR scripts"
             )
+
+    def text(self, doc: str, page: Path) -> str:
+        """Finds the text of a page in the results of the release's OCR scripts, or recognises it."""
+        if file := self.folder.file("ppocr", f"{doc}.txt"):
+            # OCR output of any tool: a stray byte must not end the run.
+            return read_bytes(file).decode(errors="replace").strip()
+        if file := self.folder.file("vlmocr", f"{doc}.json"):
+            return "\n".join(strings_in(read_json(file, OCR_RESULT)))
+        return self.ocr.text(page) if self.ocr else ""
 
     @cached_property
     def pages(self) -> dict[str, dict[int, Path]]:
         """Picture files by document and page number, both in order."""
-        pages: dict[str, dict[int, Path]] = {}
+        documents: dict[str, dict[int, Path]] = {}
         for file in self.folder.files("img"):
-            if file.suffix.lower() in (".jpg", ".jpeg", ".png") and (page := _PAGE.fullmatch(file.stem)):
-                found = pages.setdefault(page["document"], {})
-                if other := found.get(int(page["page"])):
-                    raise UserError(f"{other} and {file} are one page: remove one of the two")
-                found[int(page["page"])] = file
+            match = _PAGE.fullmatch(file.stem)
+            if match and file.suffix.lower() in (".jpg", ".jpeg", ".png"):
+                pages = documents.setdefault(match["document"], {})
+                twin = pages.setdefault(int(match["page"]), file)
+                if twin is not file:
+                    raise UserError(f"{twin} and {file} are one page: remove one of the two")
         # By number, so that page 10 comes after page 9; folders list in any order.
-        return {document: dict(sorted(pages[document].items())) for document in sorted(pages)}
+        return {document: dict(sorted(documents[document].items())) for document in sorted(documents)}
 
 
 def strings_in(value: Any) -> Iterator[str]:
     """Every string of a JSON value, in order."""
     if isinstance(value, str):
         yield value
-    elif isinstance(value, (list, dict)):
-        for part in value.values() if isinstance(value, dict) else value:
+    elif isinstance(value, dict):
+        yield from strings_in(list(value.values()))
+    elif isinstance(value, list):
+        for part in value:
             yield from strings_in(part)

@@ -5,7 +5,7 @@ base64) with imgs.lineidx (where each line starts). Without the two, pictures ar
 test file has no answers and is not read.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
@@ -16,7 +16,7 @@ from pydantic import Field, Strict, TypeAdapter
 
 from actors.errors import UserError
 from actors.messages import Kind, Question, Source
-from experiments.datasets.benchmark import Benchmark, Parts, write_picture
+from experiments.datasets.benchmark import Benchmark, Parts, docs_of, image_source, text_source, write_picture
 from experiments.datasets.fields import MB, ROW, Id, Label, Many, NonBlank, Text, validated
 from experiments.datasets.item import Item, Score
 from experiments.datasets.kind import DataRequest
@@ -67,6 +67,7 @@ class WebQaQuestion:
         return sources_of(self.txt_posFacts + self.txt_negFacts, self.img_posFacts + self.img_negFacts)
 
 
+QUESTION = TypeAdapter(WebQaQuestion)
 STARTS = TypeAdapter(Many[Place])
 
 
@@ -88,46 +89,54 @@ class WebQa(Benchmark):
         if self.folder.file(PICTURES):
             self.files |= {PICTURES: (PICTURES,), OFFSETS: (OFFSETS,)}
         self._lemmatise = lemmatiser()
-        self.metric = "QA-Acc" if self._lemmatise else "QA-Acc (no lemmas)"
-        without = "" if self._lemmatise else ", and words are compared without lemmas: en_core_web_sm is missing"
-        self.note(f"webqa: the fluency QA-FL, which needs BARTScore's weights, is not computed{without}")
+        fluency = "webqa: the fluency QA-FL, which needs BARTScore's weights, is not computed"
+        if self._lemmatise:
+            self.metric = "QA-Acc"
+            self.note(fluency)
+        else:
+            self.metric = "QA-Acc (no lemmas)"
+            self.note(f"{fluency}, and words are compared without lemmas: en_core_web_sm is missing")
 
     def split(self, name: str, count: int | None) -> Iterator[Item]:
-        records = [(guid, record) for guid, record in self.questions.items() if record.split == name]
-        chosen = self.chosen(records, itemgetter(0), count)
-        return each(((f"{self.path(QUESTIONS)}, question {guid}", record) for guid, record in chosen), item_of)
+        path = self.path(QUESTIONS)
+        records = [(f"{path}, question {id}", record) for id, record in self.questions.items() if record.split == name]
+        return each(self.chosen(records, itemgetter(0), count), item_of)
 
     def sources(self) -> Iterator[Source]:
         """Question by question, snippets and pictures."""
-        written = set[str]()  # of the documents that agents may be shown
-        if self.starts is not None:
-            whole = self.request.whole_corpus
-            items = map(item_of, self.questions.values()) if whole else chain(self.train(), self.evaluate())
-            written = {doc for item in items for doc in item.pool}
+        starts = self.starts
+        # Pictures that agents may be shown. Another one has a path too: one index serves any choice of questions.
+        unwritten = set[str]() if starts is None else set(self.shown_docs())
         for record in self.questions.values():
             for source in record.facts:
-                if source.kind is Kind.IMAGE and self.starts is not None:
-                    # A picture that no chosen question can be shown has a path too: one index serves any choice.
+                if source.kind is Kind.IMAGE and starts is not None:
                     file = self.request.cache / "webqa" / f"{source.doc}.jpg"
-                    if source.doc in written:
-                        written.remove(source.doc)
+                    if source.doc in unwritten:
+                        unwritten.remove(source.doc)
                         with placed(f"{self.folder.root / PICTURES}, picture {source.doc}"):
-                            write_picture(file, self.encoded(source.doc, self.starts))
+                            write_picture(file, self.encoded(source.doc, starts))
                     source = replace(source, image=str(file))
                 yield source
+
+    def shown_docs(self) -> Iterator[str]:
+        items: Iterable[Item]
+        if self.request.whole_corpus:
+            items = map(item_of, self.questions.values())
+        else:
+            items = chain(self.train(), self.evaluate())
+        return chain.from_iterable(item.pool for item in items)
 
     def score(self, item: Item, answer: str | None) -> Score:
         """QA-Acc by keyword overlap, the best over the gold answers (of which evaluated questions have one), and F1."""
         if answer is None:
             return Score(0.0, 0.0)
         category = item.tags["category"]
-        accuracy, f1 = max((overlap(answer, gold, category, self._lemmatise) for gold in item.gold), key=itemgetter(0))
-        return Score(accuracy, f1)
+        scores = [overlap(answer, gold, category, self._lemmatise) for gold in item.gold]
+        return Score(*max(scores, key=itemgetter(0)))
 
     @cached_property
     def questions(self) -> dict[str, WebQaQuestion]:
-        members = read_members(self.path(QUESTIONS), WebQaQuestion, "question")
-        return {guid: record for _, guid, record in members}
+        return {id: record for _, id, record in read_members(self.path(QUESTIONS), QUESTION, "question")}
 
     def encoded(self, id: str, starts: Sequence[int]) -> str:
         """Reads a picture's base64 from its line of imgs.tsv. Raises UserError where another picture is there."""
@@ -138,10 +147,10 @@ class WebQa(Benchmark):
         with reading(path), path.open("rb") as lines:
             lines.seek(starts[line])  # instead of reading tens of gigabytes
             # A wrong offset may lead anywhere: undecodable bytes then fail the comparison of ids below.
-            stored, _, encoded = lines.readline(ROW).decode("ascii", errors="replace").partition("\t")
-        if stored != id:
+            stored_id, _, encoded = lines.readline(ROW).decode("ascii", errors="replace").partition("\t")
+        if stored_id != id:
             # Cut, because a wrong offset may give a whole picture for an id.
-            raise UserError(f"{path} has picture {stored[:40]!r} where {OFFSETS} has {id}: copy both again")
+            raise UserError(f"{path} has picture {stored_id[:40]!r} where {OFFSETS} has {id}: copy both again")
         return encoded
 
     @cached_property
@@ -156,18 +165,17 @@ class WebQa(Benchmark):
 
 def item_of(record: WebQaQuestion) -> Item:
     """Makes an item, with keywords as gold where there are some. Raises UserError for one without facts or answers."""
-    pool = tuple(dict.fromkeys(source.doc for source in record.facts))
+    pool = docs_of(record.facts)
     if not pool:
         raise UserError("the question has no facts: it needs txt_posFacts or img_posFacts")
     category = record.Qcate
     if category not in CATEGORIES:
         raise UserError(f"unknown Qcate {category!r}: one of {', '.join(CATEGORIES)}")
     keywords = unquoted(record.Keywords_A)
-    answers = tuple(text for answer in record.A if (text := unquoted(answer)))
-    gold = answers if keywords in NO_KEYWORDS else (keywords,)
+    gold = (keywords,) if keywords not in NO_KEYWORDS else tuple(filter(None, map(unquoted, record.A)))
     if not gold:
         raise UserError("the question has no answer: the test file cannot be evaluated here")
-    supporting = tuple(dict.fromkeys(s.doc for s in sources_of(record.txt_posFacts, record.img_posFacts)))
+    supporting = docs_of(sources_of(record.txt_posFacts, record.img_posFacts))
     return Item(
         question=Question(record.Guid, unquoted(record.Q)),
         gold=gold,
@@ -180,15 +188,16 @@ def item_of(record: WebQaQuestion) -> Item:
 
 
 def sources_of(snippets: Sequence[WebQaSnippet], pictures: Sequence[WebQaPicture]) -> list[Source]:
-    return [
-        *(Source(fact.snippet_id, fact.snippet_id, Kind.TEXT, fact.title, fact.fact) for fact in snippets),
-        *(Source(str(p.image_id), str(p.image_id), Kind.IMAGE, p.title, p.caption) for p in pictures),
-    ]
+    sources = [text_source(snippet.snippet_id, snippet.title, snippet.fact) for snippet in snippets]
+    for picture in pictures:
+        sources.append(image_source(str(picture.image_id), picture.title, picture.caption))
+    return sources
 
 
 def unquoted(text: str) -> str:
     """Removes the quotation marks that the release puts around its image questions' text."""
-    # Inside, the release doubles quotation marks, as CSV does.
     text = text.strip()
-    quoted = len(text) > 1 and text.startswith('"') and text.endswith('"')
-    return text[1:-1].replace('""', '"').strip() if quoted else text
+    if len(text) > 1 and text.startswith('"') and text.endswith('"'):
+        # Inside, the release doubles quotation marks, as CSV does.
+        return text[1:-1].replace('""', '"').strip()
+    return text

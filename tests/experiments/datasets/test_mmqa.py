@@ -121,7 +121,7 @@ def test_questions_are_read_lazily(root: Path) -> None:
         lines.write("{broken")
     items = Mmqa.at(root).train()
     assert [next(items).question.id for _ in range(4)] == [f"train{n}" for n in range(4)]
-    with pytest.raises(UserError, match=r"MMQA_train\.jsonl, line 5: broken JSON"):
+    with pytest.raises(UserError, match=r"MMQA_train\.jsonl, line 5: "):
         next(items)
 
 

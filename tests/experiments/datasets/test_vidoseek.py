@@ -112,15 +112,15 @@ def test_no_label_is_in_the_corpus(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("broken", "message"),
     [
-        (example("q", document="Other"), "no pages img/Other_<page>.jpg"),
-        (example("q", pages=(12,)), "page 12 of Soil_Use"),
-        (example("q", source_type="poem"), "unknown source_type 'poem'"),
-        (example("q") | {"reference_answer": " "}, "reference_answer: "),
-        ({"uid": "q"}, "no 'query'"),
+        (example("q", document="Other"), "question q: .* img/Other_<page>.jpg"),
+        (example("q", pages=(12,)), "question q: .*page 12 of Soil_Use"),
+        (example("q", source_type="poem"), "question q: .*'poem'"),
+        (example("q") | {"reference_answer": " "}, "examples.1.reference_answer: "),
+        ({"uid": "q"}, "examples.1.query: "),
     ],
 )
 def test_a_question_that_cannot_be_read_is_named(tmp_path: Path, broken: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError, match=f"rag_dataset.json, example 1: .*{message}"):
+    with pytest.raises(UserError, match=f"rag_dataset.json.*{message}"):
         list(ViDoSeek.at(write(tmp_path, example("p"), broken)).evaluate())
 
 

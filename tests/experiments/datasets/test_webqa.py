@@ -166,7 +166,7 @@ def test_released_keywords_are_the_gold_answer(tmp_path: Path) -> None:
         ({"Qcate": "poem"}, "unknown Qcate 'poem'"),
         ({"A": []}, "no answer: the test file"),
         ({"img_posFacts": [], "img_negFacts": [], "txt_negFacts": []}, "no facts"),
-        ({"img_posFacts": [{"title": "t"}]}, "no 'image_id'"),
+        ({"img_posFacts": [{"title": "t"}]}, "img_posFacts.0.image_id: "),
     ],
 )
 def test_a_question_that_cannot_be_read_is_named(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
