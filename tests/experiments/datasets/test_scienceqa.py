@@ -210,9 +210,10 @@ def test_a_picture_of_which_nothing_is_known_is_a_question_without_sources(root:
 
 
 def test_a_split_of_which_nothing_is_there_is_an_error(root: Path) -> None:
+    settings = DataSettings("scienceqa", str(root), split="minival")
+    request = DataRequest(settings, root / "cache", train=0, held_out=0, seed=0, whole_corpus=False)
     with pytest.raises(UserError, match="scienceqa"):
-        settings = DataSettings("scienceqa", str(root), split="minival")
-        dataset_kind("scienceqa").open(DataRequest(settings, root / "cache", 0, 0, 0, whole_corpus=False))
+        dataset_kind("scienceqa").open(request)
 
 
 def test_only_questions_with_a_picture_are_taken_where_that_is_asked_for(root: Path) -> None:
