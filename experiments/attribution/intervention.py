@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
 
+from actors.agents.memory import Memory
 from actors.agents.role_agent import RoleAgent
 from actors.errors import UserError
 from actors.messages import Message, Status, Trace, Turn, derive_seed
@@ -88,11 +89,10 @@ class Replay:
         return await self.held.discuss(team, self.held.attack.sparing(turns if by == "counterpart" else ()))
 
     async def _ask(self, turn: Turn, own: Mapping[int, Message]) -> Message:
-        agent = self._agents[turn.agent]
+        memory = Memory()
         for round, earlier in own.items():
-            agent.memory.remember(replace(turn, round=round), earlier)
-        message, _ = await agent.take(turn)
-        agent.memory.forget([turn.discussion])
+            memory.remember(replace(turn, round=round), earlier)
+        message, _ = await self._agents[turn.agent].take(memory.recalled(turn))
         self.asked.append(message)
         return message
 

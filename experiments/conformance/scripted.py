@@ -10,6 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, ClassVar, Self
 
+from actors.agents.memory import Memory
 from actors.agents.role_agent import RoleAgent
 from actors.errors import ModelError
 from actors.messages import (
@@ -75,6 +76,7 @@ class ScriptedTeam:
         self._asked: dict[str, Turn] = {}
         self._texts: dict[str, str] = {}
         self._agents = {role.name: RoleAgent(role, self) for role in self.roles}
+        self._memory = Memory()
 
     def metered(self, noted: Noted | None = None) -> Self:
         """Returns itself, as it counts no usage."""
@@ -85,7 +87,8 @@ class ScriptedTeam:
         self._asked[turn.id] = turn
         self._texts.pop(turn.id, None)
         await asyncio.sleep(self._delays.random() * LONGEST_DELAY_S if self._delays else 0)
-        message, _ = await self._agents[turn.agent].take(turn)
+        message, _ = await self._agents[turn.agent].take(self._memory.recalled(turn))
+        self._memory.remember(turn, message)
         self.messages.append(message)
         return message
 
@@ -106,8 +109,7 @@ class ScriptedTeam:
         return Completion(request.id, self._texts[id], prompt_tokens=9, completion_tokens=9)
 
     def close(self, discussion: str) -> None:
-        for agent in self._agents.values():
-            agent.memory.forget([discussion])
+        self._memory.forget(discussion)
 
 
 class ObservedLibrary:

@@ -9,7 +9,7 @@ import pytest
 
 from actors.agents.roles import TEXTUAL
 from actors.completions.cache import Reuse
-from actors.errors import ClusterError, MemoryLost, ModelGone, ModelLost
+from actors.errors import ClusterError, ModelGone, ModelLost, UserError
 from actors.messages import Completion, Question, Request, Turn
 from actors.runtime.inline import Inline
 from actors.settings import AgentSettings
@@ -110,10 +110,10 @@ async def test_teams_of_the_same_agents_have_discussions_of_their_own_and_forget
     one, other = agents.team("one"), agents.team("other")
     await one.ask(turn(ANN.name))
     await one.ask(turn(ANN.name, 2, recall=1))
-    with pytest.raises(MemoryLost):
+    with pytest.raises(UserError):
         await other.ask(turn(ANN.name, 2, recall=1))
     one.close("d")
-    with pytest.raises(MemoryLost):
+    with pytest.raises(UserError):
         await one.ask(turn(ANN.name, 2, recall=1))
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from actors.agents.roles import DECISION, TEXTUAL
-from actors.errors import MemoryLost
+from actors.errors import UserError
 from actors.messages import Completion, Question, Request, Turn
 from actors.runtime.inline import Inline
 from actors.settings import AgentSettings
@@ -58,10 +58,10 @@ async def test_an_instance_remembers_its_own_turns_alone_and_all_forget_a_closed
     team = runtime().launch_agents(CRITICS, AgentSettings()).team()
     await team.ask(Turn("d", QUESTION, NAMES[0], 1, seed=0))
     await team.ask(Turn("d", QUESTION, NAMES[0], 2, seed=0, recall=1))
-    with pytest.raises(MemoryLost):
+    with pytest.raises(UserError):
         await team.ask(Turn("d", QUESTION, NAMES[1], 2, seed=0, recall=1))
     team.close("d")
-    with pytest.raises(MemoryLost):
+    with pytest.raises(UserError):
         await team.ask(Turn("d", QUESTION, NAMES[0], 3, seed=0, recall=2))
 
 
