@@ -7,13 +7,9 @@ from dataclasses import replace
 import pytest
 
 from actors.agents.role_agent import RoleAgent
-from actors.agents.roles import DECISION, DUMMY_SENTENCE, ROLES, TEXTUAL, VISUAL
+from actors.agents.roles import DECISION, DUMMY_SENTENCE, TEXTUAL, VISUAL
 from actors.errors import ModelError, ModelLost
 from actors.messages import Completion, Heard, Kind, Modality, Question, Request, Role, Source, Status, Turn, Usage
-from actors.prompting.form import form_of
-from actors.prompting.prompt import build_request, repair_request
-from actors.prompting.reply import read
-from actors.reader.reader import Reader, ReaderSettings
 from actors.settings import AgentSettings
 from tests.support.paths import ROOT
 
@@ -194,11 +190,6 @@ async def test_an_agent_is_shown_what_it_reads_and_all_of_that_can_be_cut() -> N
         assert message.cut == CUT_IN_ORDER
 
 
-async def test_a_prompt_that_fits_is_not_cut() -> None:
-    message, _ = await RoleAgent(DECISION, Narrow(10_000)).take(long_turn())
-    assert message.cut == ()
-
-
 async def test_a_prompt_that_cannot_be_cut_to_fit_fails_and_says_what_to_do() -> None:
     message, usage = await RoleAgent(DECISION, Narrow(20)).take(long_turn())
     assert (message.status, message.calls, message.prompt_tokens, usage) == (Status.FAILED, 0, 0, Usage())
@@ -230,11 +221,6 @@ async def test_an_agent_reads_what_it_said_earlier_in_the_discussion_as_its_own(
     assert "[text_critic, round 1] [t1] says so. Answer: Tarn Hollow" in model.requests[1].own
 
 
-async def test_an_instance_of_a_role_speaks_under_its_own_name() -> None:
-    message, _ = await RoleAgent(TEXTUAL[0], Scripted(REPLY)).take(replace(turn(1), agent="text_critic_1"))
-    assert (message.id, message.agent) == ("1/text_critic_1", "text_critic_1")
-
-
 async def test_a_dummy_says_one_sentence_and_calls_no_model() -> None:
     model = Scripted(REPLY)
     role = Role("text_critic", Modality.TEXT, "", dummy=True)
@@ -243,21 +229,6 @@ async def test_a_dummy_says_one_sentence_and_calls_no_model() -> None:
     assert usage == Usage()
 
 
-async def test_the_embedded_reader_answers_a_repair_as_it_would_the_request() -> None:
-    request = build_request(turn(), TEXTUAL[0])
-    exact = Reader(ReaderSettings(skill=1, noise=0))
-    said = '[t9] "Ana Brix: born in Salt Quay." says the data analyst. Answer: Salt Quay'
-    form = form_of(turn())
-    repair = repair_request(request, said, form, read(form, "Hm.").faults)
-    assert exact.read(repair).text == exact.read(request).text
-
-
 def test_an_agents_process_needs_no_autogen() -> None:
     code = "import sys, actors.agents.role_agent; sys.exit(any(name.startswith('autogen') for name in sys.modules))"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
-
-
-def test_there_are_five_textual_and_five_visual_roles_and_a_decision() -> None:
-    assert len(TEXTUAL) == len(VISUAL) == 5
-    assert {DECISION.name, "single"} < ROLES.keys()
-    assert len({role.instruction for role in ROLES.values()}) == len(ROLES)

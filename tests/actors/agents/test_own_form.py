@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-import pytest
-
 from actors.agents.role_agent import RoleAgent
 from actors.messages import (
     Completion,
@@ -91,16 +89,6 @@ async def test_a_task_keeps_the_form_that_it_brings() -> None:
     message, _ = await RoleAgent(CRITIC, model).take(turn)
     assert message.fields == (("Summary", "all of it"),)
     assert message.answer is None
-
-
-@pytest.mark.parametrize("role", [CRITIC, EXPERT])
-async def test_the_embedded_reader_fills_such_a_form(role: Role) -> None:
-    message = await said(role, Reader(ReaderSettings(skill=1)))
-    assert message.status is Status.OK
-    assert message.values("What stands") == ("Ana Brix was born in Benford.",)
-    assert message.answer == ("Benford" if role.answers else None)
-    # It has nothing to say where faults are asked for, and says nothing.
-    assert not message.values("Fault")
 
 
 async def test_the_embedded_reader_learns_from_what_a_colleague_s_fields_state() -> None:

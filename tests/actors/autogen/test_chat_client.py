@@ -127,13 +127,6 @@ def test_several_calls_and_fences_are_read() -> None:
     assert list(calls) == [("a", {"x": 1})] * 2
 
 
-async def test_without_tools_or_with_none_to_choose_nothing_is_called() -> None:
-    model = Scripted('Call: {"tool": "look_up", "arguments": {}}')
-    for kwargs in ({}, {"tools": [TOOL], "tool_choice": "none"}):
-        assert isinstance((await ModelClient(model).create(ASK, **kwargs)).content, str)  # type: ignore[arg-type]
-    assert all("look_up" not in request.own for request in model.requests)
-
-
 class Town(BaseModel):
     name: str
     people: int
@@ -258,13 +251,6 @@ def test_pictures_are_not_written_where_other_users_may_replace_them(
         source_of(Image(Pillow.new("RGB", (3, 2))))
 
 
-async def test_longer_conversations_have_more_tokens_and_leave_fewer() -> None:
-    client = ModelClient(Scripted(REPLY), context_tokens=100)
-    short, long = ASK, [*ASK, UserMessage(content="word " * 200, source="user")]
-    assert 0 < client.count_tokens(short) < client.count_tokens(short, tools=[TOOL]) < client.count_tokens(long)
-    assert client.remaining_tokens(long) == 0 < client.remaining_tokens(short)
-
-
 def test_a_client_is_dumped_with_the_choice_of_its_model_or_not_at_all() -> None:
     choice = ModelChoice(kind="reader", settings={"threshold": 0.2})
     dumped = ModelClient(choice.model(), choice=choice).dump_component().model_dump_json()
@@ -273,11 +259,6 @@ def test_a_client_is_dumped_with_the_choice_of_its_model_or_not_at_all() -> None
     assert loaded.model.settings == ReaderSettings(threshold=0.2)
     with pytest.raises(ValueError, match="choice"):
         ModelClient(Reader(ReaderSettings())).dump_component()
-
-
-def test_equal_choices_are_one_model_however_many_others_there_are() -> None:
-    choices = [ModelChoice(settings={"threshold": step / 100}) for step in range(12)]
-    assert [choice.model() for choice in choices] == [choice.model() for choice in choices]
 
 
 def test_a_choice_that_makes_no_model_says_so() -> None:

@@ -1,6 +1,5 @@
 """AutoGen agents that hold a role: what they are asked, what becomes of their words, factories that cannot work."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +9,12 @@ from autogen_agentchat.agents import AssistantAgent, BaseChatAgent
 from autogen_agentchat.base import ChatAgent, Response
 from autogen_agentchat.messages import BaseChatMessage, MultiModalMessage, TextMessage
 from autogen_core import CancellationToken
-from autogen_core.models import ChatCompletionClient, RequestUsage, UserMessage
+from autogen_core.models import ChatCompletionClient, RequestUsage
 from autogen_core.tools import FunctionTool
 from PIL import Image
 
 from actors.agents.role_agent import RoleAgent
-from actors.agents.roles import DUMMY_SENTENCE, TEXTUAL, VISUAL
+from actors.agents.roles import TEXTUAL, VISUAL
 from actors.autogen.conversation import SourceImage
 from actors.autogen.hosted import HostedAgent, load_factory
 from actors.errors import UserError
@@ -26,7 +25,6 @@ from actors.messages import (
     Heard,
     Kind,
     Message,
-    Modality,
     Question,
     Request,
     Role,
@@ -36,7 +34,7 @@ from actors.messages import (
     Turn,
     Usage,
 )
-from actors.reader.reader import Reader, ReaderSettings
+from actors.reader.reader import Reader
 
 REPLY = "Reasoning: [t1] says so.\nAnswer: Tarn Hollow\nConfidence: 0.75"
 SOURCES = (
@@ -162,14 +160,6 @@ async def speaks(messages: list[dict[str, object]]) -> tuple[str, int, int]:
     return (REPLY if len(messages) > 2 else "Tarn Hollow, I think"), 20, 5
 
 
-def with_our_model(role: Role, client: ChatCompletionClient) -> object:
-    async def speak(messages: list[dict[str, object]]) -> str:
-        said = await client.create([UserMessage(content=str(messages[-1]["content"]), source="user")])
-        return str(said.content)
-
-    return speak
-
-
 async def silent(messages: list[dict[str, object]]) -> None:
     return None
 
@@ -193,15 +183,6 @@ def framework(role: Role, client: ChatCompletionClient) -> object:
 
 def hosted(factory: str, model: Scripted | Reader | None = None, role: Role = TEXTUAL[0]) -> HostedAgent:
     return HostedAgent(replace(role, agent=f"{__name__}:{factory}"), model or Scripted(REPLY))
-
-
-@pytest.mark.parametrize("reads", [None, Modality.BOTH])
-async def test_an_assistant_is_shown_what_the_role_reads(reads: Modality | None) -> None:
-    theirs, ours = Scripted(REPLY), Scripted(REPLY)
-    role = replace(TEXTUAL[0], reads=reads)
-    await hosted("assistant", theirs, role).take(TURN)
-    await RoleAgent(role, ours).take(TURN)
-    assert (theirs.requests[0].shared, theirs.requests[0].images) == (ours.requests[0].shared, ours.requests[0].images)
 
 
 async def test_an_assistant_is_asked_what_the_role_would_ask_its_model_with_the_same_prefix() -> None:
@@ -291,13 +272,6 @@ async def test_an_async_function_and_an_agent_of_agent_framework_hold_a_role(age
     assert [one["role"] for one in second][-2:] == ["assistant", "user"]
 
 
-async def test_an_async_function_may_ask_the_run_s_model() -> None:
-    model = Scripted(REPLY)
-    message, usage = await hosted("with_our_model", model).take(TURN)
-    assert (message.answer, message.calls, usage) == ("Tarn Hollow", 1, Usage(1, 10, 0, 3))
-    assert model.requests[0].seed
-
-
 @pytest.mark.parametrize("agent", ["silent", "no_agent"])
 async def test_what_is_no_text_and_no_agent_is_a_failed_turn(agent: str) -> None:
     message, _ = await hosted(agent).take(TURN)
@@ -339,14 +313,6 @@ async def test_an_agent_that_cannot_be_closed_has_answered(caplog: pytest.LogCap
     assert "text_critic" in caplog.text
 
 
-async def test_many_turns_at_once_keep_out_of_each_other_s_way() -> None:
-    agent = hosted("assistant", Reader(ReaderSettings()))
-    turns = [replace(TURN, discussion=f"d{i}", seed=i) for i in range(20)]
-    together = await asyncio.gather(*(agent.take(turn) for turn in turns))
-    alone = [await hosted("assistant", Reader(ReaderSettings())).take(turn) for turn in turns]
-    assert [message for message, _ in together] == [message for message, _ in alone]
-
-
 async def test_it_recalls_its_own_turns_and_hears_its_colleagues() -> None:
     model = Scripted(REPLY)
     agent = hosted("assistant", model)
@@ -356,11 +322,6 @@ async def test_it_recalls_its_own_turns_and_hears_its_colleagues() -> None:
     assert "[text_critic, round 1] [t1] says so. Answer: Tarn Hollow" in model.requests[1].own
     assert "I saw Salt Quay." in model.requests[1].own
     assert message.heard == ("1/b",)
-
-
-async def test_a_dummy_says_its_sentence_whoever_holds_the_role() -> None:
-    message, usage = await hosted("broken", role=replace(TEXTUAL[0], dummy=True)).take(TURN)
-    assert (message.content, usage) == (DUMMY_SENTENCE, Usage())
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import torch
 
 from actors import lookup
 from actors.backends.backend import Backend
-from actors.backends.backends import BACKENDS, find_backend
+from actors.backends.backends import find_backend
 from actors.backends.model_settings import ModelSettings, model_name
 from actors.backends.openai_model import OpenAIModel
 from actors.backends.vllm_backend import declared_type
@@ -53,11 +53,6 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("their_models", "their_models.echo"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     return folder
-
-
-def test_every_kind_has_a_name_of_its_own_and_a_line_that_describes_it() -> None:
-    assert [kind.name for kind in BACKENDS] == ["reader", "vllm", "openai", "replay", "none"]
-    assert all(kind.description and "\n" not in kind.description for kind in BACKENDS)
 
 
 def test_each_kind_makes_its_own_model() -> None:
@@ -196,12 +191,6 @@ def test_on_a_cpu_vllm_has_what_it_needs_there_and_says_so(
 def test_the_number_type_is_found_where_earlier_and_multi_modal_models_have_it(tmp_path: Path, config: str) -> None:
     (tmp_path / "config.json").write_text(config)
     assert declared_type(str(tmp_path)) == "float16"
-
-
-@pytest.mark.parametrize("config", ["{", "[]", '{"dtype": 2}', "{}"])
-def test_a_configuration_without_a_number_type_names_none(tmp_path: Path, config: str) -> None:
-    (tmp_path / "config.json").write_text(config)
-    assert declared_type(str(tmp_path)) == ""
 
 
 def test_the_longest_step_of_an_engine_is_waited_for_on_a_cpu_and_on_a_gpu(tmp_path: Path) -> None:

@@ -180,8 +180,3 @@ async def test_a_start_takes_two_round_trips() -> None:
         await model.start()
         await model.close()
     assert released[0] == 3
-
-
-async def test_abilities_before_the_start_are_a_mistake_of_the_caller() -> None:
-    with pytest.raises(RuntimeError, match="before start"):
-        await OpenAIModel(ModelSettings(base_url="http://host/v1", name="qwen")).abilities()

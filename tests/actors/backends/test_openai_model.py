@@ -15,8 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from PIL import Image
 from pydantic import SecretStr
 
@@ -102,12 +100,6 @@ async def test_extra_fields_are_added_and_null_takes_a_field_out() -> None:
     assert not {"seed", "max_tokens"} & body.keys()
 
 
-async def test_an_endpoint_that_needs_no_key_gets_none() -> None:
-    async with endpoint(key="") as (model, server):
-        await model.complete(REQUEST)
-    assert "authorization" not in server.asked[0].headers
-
-
 async def test_pictures_come_first_and_one_without_a_file_is_told_in_words(tmp_path: Path) -> None:
     path = tmp_path / "red.png"
     Image.new("RGB", (20, 20), "red").save(path)
@@ -160,15 +152,6 @@ async def test_a_schema_and_likelihoods_are_asked_for_where_the_request_has_them
         "json_schema": {"name": "reply", "strict": True, "schema": schema},
     }
     assert body["logprobs"] is True
-
-
-async def test_a_repair_is_sent_as_a_conversation() -> None:
-    async with endpoint() as (model, server):
-        await model.complete(dataclasses.replace(REQUEST, rejected="Paris?", correction="Three lines."))
-    assert server.asked[0].json()["messages"][2:] == [
-        {"role": "assistant", "content": "Paris?"},
-        {"role": "user", "content": "Three lines."},
-    ]
 
 
 async def test_a_schema_that_the_endpoint_refuses_is_that_requests_error() -> None:
@@ -352,42 +335,6 @@ async def test_a_rate_limit_that_does_not_end_ends_the_run(
             with pytest.raises(ModelGone, match=f"HTTP {status}: slow down"):
                 await model.complete(REQUEST)
     assert len(server.asked) <= 8
-
-
-async def test_an_endpoint_that_is_not_there_is_a_model_error() -> None:
-    async with endpoint(retries=1) as (model, _):
-        pass
-    await model.close()
-    model = OpenAIModel(dataclasses.replace(model.settings, base_url="http://127.0.0.1:9/v1"))
-    with pytest.raises(ValueError, match=r"http://127.0.0.1:9/v1.*ConnectError"):
-        await model.start()
-
-
-ATOMS = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.sampled_from(["stop", "context size"])
-FIELDS = "choices message content finish_reason refusal usage prompt_tokens prompt_tokens_details cached_tokens".split()
-NAMES = st.sampled_from([*FIELDS, "error", "code", "type", "param", "detail", "n_ctx", "0"])
-ANY_JSON = st.recursive(ATOMS, lambda inner: st.lists(inner, max_size=2) | st.dictionaries(NAMES, inner), max_leaves=12)
-CHOICES = st.fixed_dictionaries({"choices": st.lists(ANY_JSON, max_size=1), "usage": ANY_JSON})
-ERRORS = st.fixed_dictionaries({"error": ANY_JSON})
-
-
-@settings(deadline=None)
-@given(
-    st.one_of(ANY_JSON, CHOICES, ERRORS).map(lambda value: json.dumps(value).encode()) | st.binary(),
-    st.sampled_from([200, 201, 302, 400, 401, 404, 413, 429, 500, 529]),
-    st.dictionaries(st.sampled_from(["retry-after", "retry-after-ms", "location"]), st.text()),
-)
-def test_whatever_comes_back_is_a_completion_or_a_fault(body: bytes, status: int, headers: dict[str, str]) -> None:
-    reply = read_reply(REQUEST, status, headers, body, 1_000_000)
-    if isinstance(reply, Completion):
-        assert reply.stop in ("stop", "length", "too_long", "error")
-        assert bool(reply.error) == (reply.stop in ("too_long", "error"))
-        assert min(reply.prompt_tokens, reply.completion_tokens, reply.cached_tokens, reply.limit_tokens) >= 0
-        assert status == 200 or reply.stop in ("too_long", "error") or status == 201
-    else:
-        assert reply.reason
-    if isinstance(reply, EndpointFault):
-        assert reply.wait_s is None or reply.wait_s >= 0
 
 
 REFUSED = {
@@ -629,11 +576,6 @@ async def test_settings_that_cannot_work_are_one_clear_line(wrong: dict[str, Any
         await OpenAIModel(settings, key).start()
     assert "secr" not in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-async def test_asking_before_start_is_a_mistake_of_the_caller() -> None:
-    with pytest.raises(RuntimeError, match="before start"):
-        await OpenAIModel(ModelSettings(base_url="http://host/v1", name="qwen")).complete(REQUEST)
 
 
 # The key

@@ -5,7 +5,6 @@ import contextlib
 import logging
 import math
 import os
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -25,12 +24,9 @@ from actors.completions import completion_store
 from actors.completions.cache import CachedModel, Reuse, completion_key
 from actors.completions.completion_store import CompletionStore, file_name
 from actors.errors import ModelError
-from actors.messages import Abilities, Completion, Kind, Question, Request, Role, Source, Turn
+from actors.messages import Completion, Kind, Question, Request, Role, Source, Turn
 from actors.messages import Modality as M
-from actors.models import abilities_of
 from actors.prompting.prompt import build_request
-
-KEY = bytes(16)
 
 
 class Echo:
@@ -129,32 +125,6 @@ async def test_a_reply_is_given_again_with_its_tokens_probabilities(reuse: Reuse
     assert again.tokens == tokens
 
 
-async def test_a_cached_model_can_do_what_its_model_can(folder: str) -> None:
-    class Able(Echo):
-        async def abilities(self) -> Abilities:
-            return Abilities(schema=True)
-
-    for model, abilities in ((Able(), Abilities(schema=True)), (Echo(), Abilities())):
-        cached = CachedModel(model, on_disk(folder))
-        assert await abilities_of(cached) == abilities
-        cached.close()
-
-
-async def test_tokens_count_in_what_memory_holds(folder: str) -> None:
-    asked = []
-
-    class Telling:
-        async def complete(self, request: Request) -> Completion:
-            asked.append(request.own)
-            return Completion(request.id, "yes", tokens=(("yes", -0.5),) * 100)
-
-    cached = CachedModel(Telling(), Reuse(folder, "telling", disk_gb=0, memory_mb=0.02))
-    for own in "aba":
-        await cached.complete(ask(own, own=own))
-    cached.close()
-    assert asked == ["a", "b", "a"]
-
-
 @pytest.mark.parametrize(("stop", "text"), [("too_long", "a"), ("error", "a"), ("stop", ""), ("length", " \n")])
 async def test_what_is_no_answer_is_not_kept_and_asked_for_again(reuse: Reuse, stop: str, text: str) -> None:
     model = Echo(stop, text=text)
@@ -226,12 +196,6 @@ def test_a_key_changes_with_what_a_model_can_see_and_with_nothing_else(
     new_shown = data.draw(st.sampled_from([shown, moved, other_shown, shown[::-1]]))
     same = visible(one, model, shown) == visible(changed, new_model, new_shown)
     assert (key(one, model, shown) == key(changed, new_model, new_shown)) == same
-
-
-@given(st.lists(words, min_size=4, max_size=4), st.lists(words, min_size=4, max_size=4))
-def test_words_moved_from_one_part_of_the_prompt_to_another_make_another_key(one: list[str], other: list[str]) -> None:
-    first, second = (completion_key(Request("", "", *parts[:3]), parts[3], ()) for parts in (one, other))
-    assert (first == second) == (one == other)
 
 
 async def test_pictures_count_by_what_is_in_their_files(tmp_path: Path, reuse: Reuse) -> None:
@@ -384,16 +348,6 @@ def test_many_processes_open_write_and_read_one_new_folder_at_once(folder: str) 
         _, errors = process.communicate("", timeout=60)
         assert (process.returncode, errors) == (0, "")
     assert numbers(folder, range(280)) == 280
-
-
-def test_a_killed_process_loses_nothing(folder: str) -> None:
-    process = worker(folder, 0, 500)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "put\n"
-    process.kill()
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
-    assert numbers(folder, range(500)) == 500
 
 
 def test_killing_writers_at_any_moment_harms_nothing(folder: str) -> None:

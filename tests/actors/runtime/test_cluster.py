@@ -5,10 +5,8 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -291,19 +289,6 @@ async def test_two_pools_run_side_by_side(cluster: Cluster) -> None:
     assert team.usage[ROLES[0].name].calls >= 1
 
 
-async def test_an_agents_process_imports_neither_autogen_nor_torch_nor_vllm(cluster: Cluster) -> None:
-    class Loaded:
-        def modules(self) -> list[str]:
-            import actors.agents.role_agent
-            import actors.runtime.process  # noqa: F401
-
-            return sorted({"autogen_core", "autogen_agentchat", "torch", "vllm", "lancedb"} & set(sys.modules))
-
-        def state(self) -> None: ...
-
-    assert await cluster.launch("it", {"one": Loaded})["one"].modules() == []
-
-
 @pytest.mark.parametrize(
     ("model", "reason"),
     [
@@ -321,21 +306,6 @@ async def test_a_model_that_cannot_be_loaded_is_one_line(cluster: Cluster, model
 def test_more_than_the_machine_has_is_refused_at_once(cluster: Cluster) -> None:
     with pytest.raises(ClusterError, match=r"judge\.gpus=1 .*\b1000\b"):
         cluster.launch_replicas(Slow, replicas=1000, cpus=0, gpus=1, pool="judge")
-
-
-async def test_instances_of_a_role_live_in_one_process_and_remember_only_their_own_turns(cluster: Cluster) -> None:
-    names = [f"{ROLES[0].name}_{number}" for number in range(1, 4)]
-    team_roles = [replace(ROLES[0], name=name, of=ROLES[0].name) for name in names]
-    before = cluster.starting
-    cluster.launch_replicas(partial(Slow, 4), 1, cpus=0, gpus=0, capacity=4, pool="several")
-    handles = cluster.launch_agents((*team_roles, DECISION), AgentSettings(), pool="several")
-    assert cluster.starting == before + 1 + 2
-    team = handles.team()
-    await cluster.wait_until_ready()
-    wiring = constant_wiring(complete(3), 3, 2)
-    trace = await run_discussion(Wired("full", names, wiring), Question("q", "Who?"), team, seed=5)
-    assert [turn.id for turn in trace.turns[:6]] == [f"{number}/{name}" for number in (1, 2) for name in names]
-    assert {name: usage.calls for name, usage in team.usage.items()} == {**dict.fromkeys(names, 2), "decision": 1}
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from functools import partial
 from itertools import product
 from random import Random
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError
 from actors.errors import ClusterError
 from actors.runtime import stateful
 from actors.runtime.remote import Actor
-from actors.runtime.stateful import LearnerProcess, MethodCall, RemoteStateful, Stateful
+from actors.runtime.stateful import LearnerProcess, RemoteStateful
 from topologies.learning.learner import Learner
 from topologies.learning.learner_settings import PruningSettings
 from topologies.learning.variants import EFFECTS, M3PRUNE, RLOO, Variant
@@ -105,31 +104,6 @@ async def test_objects_in_one_process_are_lost_together_and_know_nothing_of_each
         name = random.choice(["low", "high"])
         assert await remote[name].add(number) == ours[name].add(number)
     assert [await remote[name].state() for name in ours] == [counter.state() for counter in ours.values()]
-
-
-async def test_a_state_that_an_answer_has_brought_is_told_without_a_call() -> None:
-    calls: list[None] = []
-    remote = counter(lambda: calls.append(None))
-    assert await remote.state() == 1
-    await remote.add(1)
-    made = len(calls)
-    assert await remote.state() == 2
-    assert len(calls) == made
-
-
-async def test_tensors_of_a_state_come_back_as_they_were() -> None:
-    state = {
-        "some": np.array([[0.1, -0.0], [float("inf"), 2.0]], dtype=np.float32),
-        "one": np.array(3),
-        "no": np.array([True]),
-    }
-    holder = SimpleNamespace(state=lambda: state, load=lambda taken: holder.__setattr__("taken", taken))
-    held = Stateful(holder)
-    held.call(MethodCall("it", 2, 1, "state", (), {}, restore=True))
-    for name, array in state.items():
-        assert holder.taken[name].dtype == array.dtype
-        np.testing.assert_array_equal(holder.taken[name], array)
-        holder.taken[name].fill(1)  # it can be written to, as the learner's own can
 
 
 async def test_calls_side_by_side_are_made_one_after_another() -> None:

@@ -12,7 +12,7 @@ from ray.exceptions import ActorDiedError, ActorUnavailableError, OutOfMemoryErr
 
 from actors.errors import ClusterError
 from actors.runtime import remote, supervision
-from actors.runtime.remote import OUT_OF_MEMORY, Actor, loss
+from actors.runtime.remote import Actor
 from actors.runtime.supervision import LESS, supervise, wait_until_up, watch_head
 
 
@@ -72,10 +72,6 @@ async def test_a_replica_that_was_lost_as_memory_ran_out_is_said_to_be(monkeypat
     )
     assert again.startswith("model-0 ")
     assert gone.startswith("model-0 has died 11 times ")
-
-
-async def test_memory_is_not_named_where_nothing_was_killed_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "memory" not in (await events(monkeypatch, [3, 3]))[0]
 
 
 @pytest.mark.parametrize(
@@ -203,13 +199,6 @@ async def test_an_actor_that_was_killed_for_memory_is_given_up_once_ray_does_not
 
     monkeypatch.setattr(remote.ray, "get_actor", get_actor)
     assert await actor(None).given_up(OutOfMemoryError("low")) is not known
-
-
-def test_a_process_that_ray_killed_for_memory_is_told_from_others() -> None:
-    died = "The actor died. Worker exit type: {} Worker exit detail: (1) killed by SIGKILL by OOM killer due to ..."
-    assert loss(OutOfMemoryError("Task was killed due to the node running low on memory.")) == OUT_OF_MEMORY
-    assert loss(ActorUnavailableError(died.format("NODE_OUT_OF_MEMORY"), None)) == OUT_OF_MEMORY
-    assert loss(ActorUnavailableError(died.format("SYSTEM_ERROR"), None)) == "ActorUnavailableError"
 
 
 async def test_a_head_that_is_lost_is_said_once_and_so_is_its_return(monkeypatch: pytest.MonkeyPatch) -> None:
