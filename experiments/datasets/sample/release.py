@@ -8,8 +8,9 @@ import json
 import math
 import os
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import cycle
+from itertools import cycle, islice
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -29,7 +30,7 @@ QUESTIONS_PER_SHELF = 8
 EVALUATED = 200  # questions, where data.limit leaves the number open
 MOST = 4_000  # questions; there are no names for many more, and these take a minute to make
 PICTURES = "final_dataset_images"
-MADE = "sample.json"
+CONTENT = "sample.json"
 # To be raised with every change to what a seed gives, so that folders of an earlier one are not taken for current.
 VERSION = 1
 
@@ -52,130 +53,162 @@ def write_sample(folder: Path, seed: int = 0, train: int = 120, dev: int = 200) 
     if train < 0 or dev < 0:
         raise UserError(f"train={train}, dev={dev}: expected numbers of questions, zero or more")
     folder = Path(folder)
-    made = json.dumps({"version": VERSION, "seed": seed, "train": train, "dev": dev}) + "\n"
-    whole = folder / MADE
-    if whole.is_file() and whole.read_text() == made:
+    content = json.dumps({"version": VERSION, "seed": seed, "train": train, "dev": dev}) + "\n"
+    if _holds(folder, content):
         return
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{folder} holds something else than this sample data set: remove it or name another folder")
     folder.parent.mkdir(parents=True, exist_ok=True)
     # An interrupted run too leaves no part behind.
-    with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as unfinished:
-        part = Path(unfinished, folder.name)
-        (part / PICTURES).mkdir(parents=True)
+    with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
+        unfinished = Path(temporary, folder.name)
+        (unfinished / PICTURES).mkdir(parents=True)
         release = build(seed, train, dev)
         for stem, records in release.files.items():
-            (part / f"{stem}.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in records))
-        for image, scene in release.scenes.items():
-            (part / PICTURES / f"{image}.png").write_bytes(draw(scene))
-        (part / MADE).write_text(made)
+            (unfinished / f"{stem}.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in records))
+        for image_id, scene in release.scenes.items():
+            (unfinished / PICTURES / f"{image_id}.png").write_bytes(draw(scene))
+        (unfinished / CONTENT).write_text(content)
         try:
             # Atomic, and refused where the folder is there with content.
-            os.replace(part, folder)
+            os.replace(unfinished, folder)
         except OSError:
             # Of two processes that write the same data set at once, the second gives way.
-            if not (whole.is_file() and whole.read_text() == made):
+            if not _holds(folder, content):
                 raise
+
+
+def _holds(folder: Path, content: str) -> bool:
+    """True for a folder with the whole data set of these numbers."""
+    file = folder / CONTENT
+    return file.is_file() and file.read_text() == content
 
 
 def build(seed: int, train: int, dev: int) -> Release:
     """Makes the data set in memory, pictures undrawn. No shelf, hence no entity in a question, serves both splits."""
-    endless = World(Random(derive_seed(seed, "world")), seed).shelves()
-    sets = {}
+    world = World(Random(derive_seed(seed, "world")), seed).shelves()
+    files: dict[str, list[Record]] = {}
+    all_shelves: list[Shelf] = []
     for split, number in (("train", train), ("dev", dev)):
         # Three shelves at least: pools need distractors from others than the question's own.
-        own = [next(endless) for _ in range(max(3, math.ceil(number / QUESTIONS_PER_SHELF)))]
+        shelves = list(islice(world, max(3, math.ceil(number / QUESTIONS_PER_SHELF))))
         # A generator for each split's questions: how they are drawn leaves the world as it is.
-        sets[split] = own, _questions(own, number, Random(derive_seed(seed, split)), f"{seed}/{split}")
-    all_shelves = [shelf for own, _ in sets.values() for shelf in own]
-    entities = [entity for shelf in all_shelves for entity in shelf.entities]
-    files = {f"MMQA_{split}": records for split, (_, records) in sets.items()}
-    passages = [passage for shelf in all_shelves for passage in shelf.passages]
-    files["MMQA_texts"] = [{"title": p.title, "id": p.id, "text": p.text} for p in passages]
+        rng = Random(derive_seed(seed, split))
+        files[f"MMQA_{split}"] = _questions(shelves, number, rng, f"{seed}/{split}")
+        all_shelves += shelves
+
+    scenes: dict[str, Scene] = {}
+    texts: list[Record] = []
+    tables: list[Record] = []
+    images: list[Record] = []
     for shelf in all_shelves:
-        rows = [[{"text": entity.cells[name]} for name in shelf.header] for entity in shelf.entities]
-        header = [{"column_name": name} for name in shelf.header]
-        table = {"table_rows": rows, "table_name": shelf.domain.table, "header": header}
-        files.setdefault("MMQA_tables", []).append({"title": shelf.owner, "id": shelf.table_id, "table": table})
-    files["MMQA_images"] = [
-        {"title": e.title, "id": e.image_id, "path": f"{e.image_id}.png", "description": e.description}
-        for e in entities
-    ]
-    return Release(files, {entity.image_id: entity.scene for entity in entities})
+        for passage in shelf.passages:
+            texts.append({"title": passage.title, "id": passage.id, "text": passage.text})
+        tables.append({"title": shelf.owner, "id": shelf.table_id, "table": _table(shelf)})
+        for entity in shelf.entities:
+            images.append(
+                {
+                    "title": entity.title,
+                    "id": entity.image_id,
+                    "path": f"{entity.image_id}.png",
+                    "description": entity.description,
+                }
+            )
+            scenes[entity.image_id] = entity.scene
+    return Release({**files, "MMQA_texts": texts, "MMQA_tables": tables, "MMQA_images": images}, scenes)
 
 
-def _questions(own: list[Shelf], number: int, rng: Random, split: str) -> list[Record]:
+def _table(shelf: Shelf) -> Record:
+    rows: list[list[Record]] = []
+    for entity in shelf.entities:
+        rows.append([{"text": entity.cells[name]} for name in shelf.header])
+    header = [{"column_name": name} for name in shelf.header]
+    return {"table_rows": rows, "table_name": shelf.domain.table, "header": header}
+
+
+def _questions(shelves: list[Shelf], number: int, rng: Random, split: str) -> list[Record]:
     """Questions of each type by its weight, at least one where `number` allows. No wording twice."""
-    whole = sum(kind.weight for kind in TYPES.values())
-    exact = {name: number * kind.weight / whole for name, kind in TYPES.items()}
+    names = list(Counter(_counts(number)).elements())
+    rng.shuffle(names)
+    records: list[Record] = []
+    texts = set[str]()
+    for place, name in enumerate(names):
+        # Sound new wordings get rare as a type's shelves are used up; by then a hundred shelves were tried.
+        for attempt in range(2000):
+            # The next shelf after twenty failures: a shelf may have no sound question of a type.
+            shelf = shelves[(place + attempt // 20) % len(shelves)]
+            draft = TYPES[name].draft(Asker(shelf, rng))
+            if draft is not None and draft.text not in texts:
+                break
+        else:
+            raise UserError(f"no further question of type {name} in {len(shelves)} tables: ask for fewer questions")
+        texts.add(draft.text)
+        other_shelves = [other for other in shelves if other is not shelf]
+        records.append(
+            {
+                "qid": identity(split, place, draft.text),
+                "question": draft.text,
+                "answers": _answers(draft.answers),
+                "metadata": _metadata(name, draft, shelf, other_shelves, rng),
+                "supporting_context": [{"doc_id": doc, "doc_part": part} for doc, part in draft.support],
+            }
+        )
+    return records
+
+
+def _counts(number: int) -> dict[str, int]:
+    """Divides a number of questions among the types by their weights."""
+    total_weight = sum(kind.weight for kind in TYPES.values())
+    shares = {name: number * kind.weight / total_weight for name, kind in TYPES.items()}
     # Every type once, where there is room: small samples should still show all of them.
     least = 1 if number >= len(TYPES) else 0
-    counts = {name: max(least, math.floor(share)) for name, share in exact.items()}
+    counts = {name: max(least, math.floor(share)) for name, share in shares.items()}
     # Rounding down leaves some over: they go to the types that are furthest below their share.
-    by_need = cycle(sorted(TYPES, key=lambda name: counts[name] - exact[name]))
+    by_need = cycle(sorted(TYPES, key=lambda name: counts[name] - shares[name]))
     while sum(counts.values()) < number:
         counts[next(by_need)] += 1
     # The least of one each may have taken too many: the most frequent types give way.
     while sum(counts.values()) > number:
         counts[max(counts, key=counts.__getitem__)] -= 1
-    names = list(Counter(counts).elements())
-    rng.shuffle(names)
-    records: list[Record] = []
-    used: set[str] = set()
-    for place, name in enumerate(names):
-        # Sound new wordings get rare as a type's shelves are used up; by then a hundred shelves were tried.
-        for attempt in range(2000):
-            # The next shelf after twenty failures: a shelf may have no sound question of a type.
-            shelf = own[(place + attempt // 20) % len(own)]
-            draft = TYPES[name].draft(Asker(shelf, rng))
-            if draft is not None and draft.text not in used:
-                break
-        else:
-            raise UserError(f"no further question of type {name} in {len(own)} tables: ask for fewer questions")
-        used.add(draft.text)
-        qid = identity(split, place, draft.text)
-        records.append(_record(qid, name, draft, shelf, own, rng))
-    return records
+    return counts
 
 
-def _record(qid: str, name: str, draft: Draft, shelf: Shelf, own: list[Shelf], rng: Random) -> Record:
-    texts = [doc for doc, part in draft.support if part == "text"]
+def _metadata(name: str, draft: Draft, shelf: Shelf, other_shelves: list[Shelf], rng: Random) -> Record:
+    # Like shelves first: harder distractors.
+    other_shelves.sort(key=lambda other: other.domain is not shelf.domain)
+    far_texts: list[str] = []
+    far_images: list[str] = []
+    for other in other_shelves:
+        far_texts += [passage.id for passage in other.passages]
+        for entity in other.entities:
+            # A picture elsewhere with the thing that is asked about would be a second right answer.
+            if draft.sight is None or not draft.sight.on(entity):
+                far_images.append(entity.image_id)
     images = [doc for doc, part in draft.support if part == "image"]
-    elsewhere = [other for other in own if other is not shelf]
-    elsewhere.sort(key=lambda other: other.domain is not shelf.domain)  # like shelves first: harder distractors
-    near = [passage.id for passage in shelf.passages]
-    far = [passage.id for other in elsewhere for passage in other.passages]
+    texts = [doc for doc, part in draft.support if part == "text"]
     near_images = [entity.image_id for entity in shelf.entities]
-    # A picture elsewhere with the thing that is asked about would be a second right answer.
-    far_images = [
-        entity.image_id
-        for other in elsewhere
-        for entity in other.entities
-        if draft.sight is None or not draft.sight.on(entity)
-    ]
+    near_texts = [passage.id for passage in shelf.passages]
     return {
-        "qid": qid,
-        "question": draft.text,
-        "answers": [{"answer": answer} for answer in draft.answers],
-        "metadata": {
-            "type": name,
-            "modalities": list(TYPES[name].modalities),
-            "start": draft.start,
-            "image_doc_ids": _pool(images, near_images, far_images, IMAGES_PER_QUESTION, rng),
-            "text_doc_ids": _pool(texts, near, far, TEXTS_PER_QUESTION, rng),
-            "intermediate_answers": [[{"answer": name} for name in hop] for hop in draft.between],
-            "table_id": shelf.table_id,
-        },
-        "supporting_context": [{"doc_id": doc, "doc_part": part} for doc, part in draft.support],
+        "type": name,
+        "modalities": list(TYPES[name].modalities),
+        "start": draft.start,
+        "image_doc_ids": _pool(images, near_images, far_images, IMAGES_PER_QUESTION, rng),
+        "text_doc_ids": _pool(texts, near_texts, far_texts, TEXTS_PER_QUESTION, rng),
+        "intermediate_answers": list(map(_answers, draft.between)),
+        "table_id": shelf.table_id,
     }
 
 
-def _pool(needed: list[str], near: list[str], far: list[str], size: int, rng: Random) -> list[str]:
-    """Pools the needed documents, most others of the same shelf, and some of like shelves; shuffled."""
-    pool = list(dict.fromkeys(needed))
-    rest = [doc for doc in near if doc not in pool]
+def _answers(answers: Iterable[str | float]) -> list[Record]:
+    return [{"answer": answer} for answer in answers]
+
+
+def _pool(supporting: list[str], near: list[str], far: list[str], size: int, rng: Random) -> list[str]:
+    """Pools the supporting documents, most others of the same shelf, and some of like shelves; shuffled."""
+    pool = list(dict.fromkeys(supporting))
+    near = [doc for doc in near if doc not in pool]
     # Two places at least stay for documents of other shelves.
-    pool += rng.sample(rest, max(0, min(len(rest), size - 2 - len(pool))))
+    pool += rng.sample(near, max(0, min(len(near), size - 2 - len(pool))))
     # From the first shelves only: those of the question's own kind, then others.
     pool += rng.sample(far[: 3 * size], max(0, min(len(far), size - len(pool))))
     rng.shuffle(pool)
@@ -184,7 +217,9 @@ def _pool(needed: list[str], near: list[str], far: list[str], size: int, rng: Ra
 
 def open_sample(request: DataRequest) -> Mmqa:
     """Writes the sample to the cache, where it is not there, and opens it. Raises UserError for too many questions."""
-    seed, train, limit = request.seed, request.train or 0, request.settings.limit
+    seed = request.seed
+    train = request.train or 0
+    limit = request.settings.limit
     evaluated = limit or EVALUATED
     if train + evaluated > MOST:
         raise UserError(

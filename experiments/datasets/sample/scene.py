@@ -1,15 +1,16 @@
-"""Pictures of the invented world: their content, its description in words, and the drawing itself."""
+"""Pictures of the invented world: their content and the drawing itself."""
 
 import io
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
 
 import yaml
 from PIL import Image, ImageDraw, ImageFont
 
 SIZE = 224  # pixels
+LETTERING = 44  # pixels below the things, for words
+MARGIN = 0.08  # of a cell on each side, which keeps neighbours apart
 COLOURS = {
     "red": (205, 35, 45),
     "blue": (35, 80, 190),
@@ -54,20 +55,6 @@ class Scene:
     words: str
     ground: str
 
-    def describe(self, picture: str, title: str, rng: Random) -> str:
-        """Describes it as a perfect observer, in one to three sentences."""
-        things = joined([group.phrase() for group in self.groups])
-        text = rng.choice(
-            (
-                f"The {picture} of {title} shows {things}.",
-                f"On the {picture} of {title} one can see {things}.",
-                f"{things[0].upper()}{things[1:]} can be seen on the {picture} of {title}.",
-            )
-        )
-        if self.words:
-            text += rng.choice((f" The lettering reads {self.words}.", f" The words {self.words} are written on it."))
-        return text + f" The background is {self.ground}."
-
 
 def article(word: str) -> str:
     return "an" if word[0] in "aeiou" else "a"
@@ -77,43 +64,52 @@ def plural(kind: str) -> str:
     return kind + ("es" if kind.endswith(("x", "s", "sh")) else "s")
 
 
-def joined(parts: list[str]) -> str:
-    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
-
-
 def draw(scene: Scene) -> bytes:
     """Draws the scene as PNG, `SIZE` pixels square. Things stand in a grid, one kind after the other, words below."""
     ground = GROUNDS[scene.ground]
     image = Image.new("RGB", (SIZE, SIZE), ground)
     canvas = ImageDraw.Draw(image)
     things = [group for group in scene.groups for _ in range(group.count)]
-    height = SIZE - 44 if scene.words else SIZE
-    # As many columns as make the largest square cells; 44 pixels below are for words.
-    columns = max(range(1, len(things) + 1), key=lambda n: min(SIZE / n, height / math.ceil(len(things) / n)))
-    rows = math.ceil(len(things) / columns)
-    cell = min(SIZE / columns, height / rows)
-    left, top = (SIZE - cell * columns) / 2, (height - cell * rows) / 2
+    height = SIZE - LETTERING if scene.words else SIZE
+
+    def cell_side(columns: int) -> float:
+        return min(SIZE / columns, height / math.ceil(len(things) / columns))
+
+    # As many columns as make the largest square cells.
+    columns = max(range(1, len(things) + 1), key=cell_side)
+    side = cell_side(columns)
+    left = (SIZE - side * columns) / 2
+    top = (height - side * math.ceil(len(things) / columns)) / 2
     for place, group in enumerate(things):
-        x, y = left + cell * (place % columns), top + cell * (place // columns)
-        # A margin of 8% on each side keeps neighbours apart.
-        box = x + cell * 0.08, y + cell * 0.08, cell * 0.84
-        _draw_shape(group.kind, canvas, *box, COLOURS[group.colour], ground)
+        row, column = divmod(place, columns)
+        _draw_shape(
+            group.kind,
+            canvas,
+            x=left + side * column + side * MARGIN,
+            y=top + side * row + side * MARGIN,
+            side=side * 0.84,  # without the margins
+            colour=COLOURS[group.colour],
+            ground=ground,
+        )
     if scene.words:
         # Pillow's own font, because those of machines differ.
         font = ImageFont.load_default(size=24)
-        canvas.text((SIZE / 2, SIZE - 22), scene.words, fill=COLOURS["black"], font=font, anchor="mm")
+        canvas.text((SIZE / 2, SIZE - LETTERING / 2), scene.words, fill=COLOURS["black"], font=font, anchor="mm")
     file = io.BytesIO()
     image.save(file, format="PNG")
     return file.getvalue()
 
 
 def _draw_shape(
-    name: str, canvas: ImageDraw.ImageDraw, x: float, y: float, side: float, colour: Colour, ground: Colour
+    name: str, canvas: ImageDraw.ImageDraw, *, x: float, y: float, side: float, colour: Colour, ground: Colour
 ) -> None:
     """Draws a shape in the box at `x`, `y` with side `side` (pixels)."""
 
     def at(*numbers: float) -> list[tuple[float, float]]:
         return [(x + u * side, y + v * side) for u, v in zip(numbers[::2], numbers[1::2], strict=True)]
+
+    def around(u: float, v: float, width: float, height: float) -> list[tuple[float, float]]:
+        return at(u - width, v - height, u + width, v + height)
 
     for stroke in SHAPES[name]:
         fill = ground if stroke.startswith("hole ") else colour
@@ -121,15 +117,14 @@ def _draw_shape(
         match kind, [float(number) for number in numbers]:
             case "area", points:
                 canvas.polygon(at(*points), fill=fill)
-            case "disc", [u, v, r, s]:
-                canvas.ellipse(at(u - r, v - s, u + r, v + s), fill=fill)
-            case "box", [u, v, w, h]:
-                canvas.rectangle(at(u, v, u + w, v + h), fill=fill)
+            case "disc", [u, v, width, height]:
+                canvas.ellipse(around(u, v, width, height), fill=fill)
+            case "box", [u, v, width, height]:
+                canvas.rectangle(at(u, v, u + width, v + height), fill=fill)
             case "pie", [*box, start, end]:
                 canvas.pieslice(at(*box), start, end, fill=fill)
             # One pixel at least: a thin line on a small square would not be drawn.
             case "line", [width, *points]:
                 canvas.line(at(*points), fill=fill, width=max(1, round(width * side)), joint="curve")
-            case "ring", [width, u, v, r, start, end]:
-                around = at(u - r, v - r, u + r, v + r)
-                canvas.arc(around, start, end, fill=fill, width=max(1, round(width * side)))
+            case "ring", [width, u, v, radius, start, end]:
+                canvas.arc(around(u, v, radius, radius), start, end, fill=fill, width=max(1, round(width * side)))

@@ -77,7 +77,10 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class Templates:
-    """Everything that the world's texts are made of. `person` are the facts about people, `parts` those of names."""
+    """Everything that the world's texts are made of. `person` are the facts about people, `parts` those of names.
+
+    pictures: questions about pictures and descriptions of them, by kind. rows: questions about the rows of a group.
+    """
 
     person: tuple[Relation, ...]
     domains: tuple[Domain, ...]
@@ -85,6 +88,8 @@ class Templates:
     habits: tuple[str, ...]
     slogans: tuple[str, ...]
     places: tuple[str, ...]
+    pictures: dict[str, tuple[str, ...]]
+    rows: tuple[str, ...]
 
 
 @cache
@@ -138,8 +143,9 @@ class World:
     """
 
     def __init__(self, rng: Random, seed: int) -> None:
-        self.rng, self.seed = rng, seed
-        self._taken: set[str] = set()
+        self.rng = rng
+        self.seed = seed
+        self._names: set[str] = set()
         self._families: list[str] = []
 
     def fill(self, pattern: str) -> str:
@@ -151,91 +157,106 @@ class World:
         # A pattern in which a thousand draws in a row are taken has run dry, or nearly so.
         for _ in range(1000):
             name = self.fill(pattern)
-            if name not in self._taken:
-                self._taken.add(name)
+            if name not in self._names:
+                self._names.add(name)
                 return name
         raise UserError(f"no new name of the form {pattern!r} is left for the sample data set: ask for fewer questions")
 
     def near(self, name: str, pattern: str) -> str:
         """Draws a name that differs from `name` in its last word, or any new one when those are used up."""
+        beginning = name.rsplit(maxsplit=1)[0]
         # Some last words have a handful of values, which are soon all taken for this first part.
         for _ in range(30):
-            twin = f"{name.rsplit(maxsplit=1)[0]} {self.fill(pattern).split()[-1]}"
-            if twin not in self._taken:
-                self._taken.add(twin)
+            twin = f"{beginning} {self.fill(pattern).split()[-1]}"
+            if twin not in self._names:
+                self._names.add(twin)
                 return twin
         return self.fresh(pattern)
 
     def part(self, kind: str) -> str:
         """Draws a value for one name in braces."""
-        rng = self.rng
         if kind == "person":
-            given = self.part("given")
+            given_name = self.part("given")
             # A surname, one in five drawn before: people with one surname are easily confused.
-            if self._families and rng.random() < 0.2:
-                return f"{given} {rng.choice(self._families)}"
+            if self._families and self.rng.random() < 0.2:
+                return f"{given_name} {self.rng.choice(self._families)}"
             self._families.append(self.part("surname"))
-            return f"{given} {self._families[-1]}"
+            return f"{given_name} {self._families[-1]}"
         if kind == "town":
-            return self.part("stem") + rng.choice(templates().places)
+            return self.part("stem") + self.rng.choice(templates().places)
         if kind == "n":
-            return str(rng.randint(12, 99))
+            return str(self.rng.randint(12, 99))
         if kind == "c":
-            return "".join(rng.sample("BCDFGHKLMNPRSTVWZ", 3))
-        return "".join(rng.choice(choices) for choices in templates().parts[kind])
+            return "".join(self.rng.sample("BCDFGHKLMNPRSTVWZ", 3))
+        return "".join(self.rng.choice(choices) for choices in templates().parts[kind])
 
     def shelves(self) -> Iterator[Shelf]:
         """Shelves without end, the domains in turn. No entity, person or value of a passage is on two of them."""
+        domains = templates().domains
         while True:
-            yield from map(self.shelf, self.rng.sample(templates().domains, len(templates().domains)))
+            yield from map(self.shelf, self.rng.sample(domains, len(domains)))
 
     def shelf(self, domain: Domain) -> Shelf:
         """Six to nine rows in the order of their number."""
-        rng, owner = self.rng, self.fresh(domain.owner)
-        titles = [self.fresh(domain.title)]
-        for _ in range(rng.randint(5, 8)):
-            # Names that differ in their last word only: matching some of the words is not enough.
-            twin = " " in domain.title and rng.random() < 0.3
-            titles.append(self.near(rng.choice(titles), domain.title) if twin else self.fresh(domain.title))
-        rows = range(len(titles))
-        cells, facts = self.cells(domain, len(titles)), {}
-        for relation in domain.relations:
-            # One value is shared by two or three entities, the others are single.
-            values = facts[relation.name] = [self.fresh(relation.value) for _ in rows]
-            common, *repeats = rng.sample(rows, rng.randint(2, 3))
-            for row in repeats:
-                values[row] = values[common]
-        entities = []
+        owner = self.fresh(domain.owner)
+        titles = self.titles(domain)
+        cells = self.cells(domain, len(titles))
+        facts = {relation.name: self.values(relation, len(titles)) for relation in domain.relations}
+        entities: list[WorldEntity] = []
         for row, scene in enumerate(self.scenes(len(titles))):
-            title, own = titles[row], {name: values[row] for name, values in facts.items()}
-            passage = WorldPassage(identity(self.seed, "text", title), title, self.entity_text(domain, title, own), own)
-            named = {domain.header: title} | {name: values[row] for name, values in cells.items()}
-            description = scene.describe(domain.picture, title, rng)
-            image = identity(self.seed, "image", title)
-            entities.append(WorldEntity(title, named, passage, image, scene, description))
+            row_facts = {name: values[row] for name, values in facts.items()}
+            row_cells = {domain.header: titles[row]} | {name: values[row] for name, values in cells.items()}
+            entities.append(self.entity(domain, row_cells, row_facts, scene))
         # After the entities are drawn, so that a row's place depends on nothing else in it.
         entities.sort(key=lambda entity: int(entity.cells[domain.number.name]))
-        people = [
-            value for relation in domain.relations if relation.value == "{person}" for value in facts[relation.name]
-        ]
         # Several entities may share a person, who has one passage.
-        passages = {person: self.person(person) for person in dict.fromkeys(people)}
+        people: dict[str, WorldPassage] = {}
+        for relation in domain.relations:
+            if relation.value == "{person}":
+                for name in facts[relation.name]:
+                    if name not in people:
+                        people[name] = self.person(name)
         header = [domain.number.name, domain.header, domain.group.name, domain.mark.name]
         # As in real tables, the key column is not always the first.
-        if rng.random() < 0.5:
-            header[:2] = header[1], header[0]
-        table = identity(self.seed, "table", owner)
-        return Shelf(domain, owner, table, tuple(header), tuple(entities), passages)
+        if self.rng.random() < 0.5:
+            header[:2] = domain.header, domain.number.name
+        table_id = identity(self.seed, "table", owner)
+        return Shelf(domain, owner, table_id, tuple(header), tuple(entities), people)
+
+    def titles(self, domain: Domain) -> list[str]:
+        titles = [self.fresh(domain.title)]
+        for _ in range(self.rng.randint(5, 8)):
+            # Names that differ in their last word only: matching some of the words is not enough.
+            if " " in domain.title and self.rng.random() < 0.3:
+                titles.append(self.near(self.rng.choice(titles), domain.title))
+            else:
+                titles.append(self.fresh(domain.title))
+        return titles
+
+    def values(self, relation: Relation, size: int) -> list[str]:
+        """Draws a value for each entity. One value is shared by two or three entities, the others are single."""
+        values = [self.fresh(relation.value) for _ in range(size)]
+        shared, *repeats = self.rng.sample(range(size), self.rng.randint(2, 3))
+        for row in repeats:
+            values[row] = values[shared]
+        return values
+
+    def entity(self, domain: Domain, cells: dict[str, str], facts: dict[str, str], scene: Scene) -> WorldEntity:
+        title = cells[domain.header]
+        text = self.entity_text(domain, title, facts)
+        passage = WorldPassage(identity(self.seed, "text", title), title, text, facts)
+        description = self.description(domain.picture, title, scene)
+        return WorldEntity(title, cells, passage, identity(self.seed, "image", title), scene, description)
 
     def cells(self, domain: Domain, size: int) -> dict[str, list[str]]:
         """Draws the columns other than the entity's. Every group has two rows at least, so that it singles none out."""
-        rng = self.rng
         # Without repetition, so that a year describes one row and comparisons have no ties.
-        years = [str(year) for year in rng.sample(range(1921, 2020), size)]
-        groups = [self.fresh(pattern) if "{" in pattern else pattern for pattern in rng.sample(domain.groups, 3)]
+        years = [str(year) for year in self.rng.sample(range(1921, 2020), size)]
+        patterns = self.rng.sample(domain.groups, 3)
+        groups = [self.fresh(pattern) if "{" in pattern else pattern for pattern in patterns]
         # There are six rows at least: two for each group, the rest at random.
-        shares = groups * 2 + [rng.choice(groups) for _ in range(size - 6)]
-        rng.shuffle(shares)
+        shares = groups * 2 + [self.rng.choice(groups) for _ in range(size - 6)]
+        self.rng.shuffle(shares)
         # A dict, because a set of strings has another order in every process.
         marks: dict[str, None] = {}
         while len(marks) < size:
@@ -244,47 +265,67 @@ class World:
 
     def scenes(self, size: int) -> list[Scene]:
         """One kind of thing is on two to four of the pictures, in different colours. No picture has a kind twice."""
-        rng = self.rng
-        motif = rng.choice(list(SHAPES))
-        holders = rng.sample(range(size), rng.randint(2, 4))
-        colours = dict(zip(holders, rng.sample(list(COLOURS), len(holders)), strict=True))
-        scenes = []
+        motif = self.rng.choice(list(SHAPES))
+        holders = self.rng.sample(range(size), self.rng.randint(2, 4))
+        motif_colours = dict(zip(holders, self.rng.sample(list(COLOURS), len(holders)), strict=True))
+        # The motif is put in below, on the chosen pictures only: elsewhere it would break the count.
+        other_kinds = [kind for kind in SHAPES if kind != motif]
+        scenes: list[Scene] = []
         for row in range(size):
-            # The motif is put in below, on the chosen pictures only: elsewhere it would break the count.
-            kinds = rng.sample([kind for kind in SHAPES if kind != motif], rng.randint(1, 3))
-            groups = [Things(rng.randint(1, 5), rng.choice(list(COLOURS)), kind) for kind in kinds]
-            if row in colours:
-                groups.insert(rng.randint(0, len(groups)), Things(rng.randint(1, 5), colours[row], motif))
-            words = f"{rng.choice(templates().slogans)} {self.fill('{w}').upper()}" if rng.random() < 0.7 else ""
-            scenes.append(Scene(tuple(groups), words, rng.choice(list(GROUNDS))))
+            kinds = self.rng.sample(other_kinds, self.rng.randint(1, 3))
+            groups = [Things(self.rng.randint(1, 5), self.rng.choice(list(COLOURS)), kind) for kind in kinds]
+            if row in motif_colours:
+                place = self.rng.randint(0, len(groups))
+                groups.insert(place, Things(self.rng.randint(1, 5), motif_colours[row], motif))
+            words = ""
+            if self.rng.random() < 0.7:
+                words = f"{self.rng.choice(templates().slogans)} {self.fill('{w}').upper()}"
+            scenes.append(Scene(tuple(groups), words, self.rng.choice(list(GROUNDS))))
         return scenes
+
+    def description(self, picture: str, title: str, scene: Scene) -> str:
+        """Describes a picture as a perfect observer, in two or three sentences."""
+        *first, last = [group.phrase() for group in scene.groups]
+        things = f"{', '.join(first)} and {last}" if first else last
+        wordings = templates().pictures
+        sentence = self.rng.choice(wordings["scene"])
+        sentences = [sentence.format(picture=picture, title=title, things=things, Things=capitalised(things))]
+        if scene.words:
+            sentences.append(self.rng.choice(wordings["words"]).format(words=scene.words))
+        sentences.append(f"The background is {scene.ground}.")
+        return " ".join(sentences)
 
     def entity_text(self, domain: Domain, title: str, facts: dict[str, str]) -> str:
         """Four to six sentences. One in four after the first has `it` or `the film` instead of the name."""
-        rng = self.rng
         # `{e}` stays in: below, each sentence replaces it by the name or a pronoun.
-        statements = [rng.choice(relation.say).format(e="{e}", v=facts[relation.name]) for relation in domain.relations]
-        statements += rng.sample(domain.asides, rng.randint(0, 1))
-        if rng.random() < 0.4:
+        statements = self.statements(domain.relations, facts, "{e}")
+        statements += self.rng.sample(domain.asides, self.rng.randint(0, 1))
+        if self.rng.random() < 0.4:
             statements.append(domain.bystander.format(e="{e}", v=self.fresh("{person}")))
-        rng.shuffle(statements)
+        self.rng.shuffle(statements)
         # The first sentence has the name, to which the pronouns of the others refer.
-        sentences = [rng.choice(domain.opening).format(e=title)]
-        for sentence in statements:
-            noun = "it" if sentence.startswith("{e} ") and rng.random() < 0.5 else f"the {domain.noun}"
-            sentences.append(sentence.format(e=noun if rng.random() < 0.25 else title))
-        return paragraph(sentences)
+        sentences = [self.rng.choice(domain.opening).format(e=title)]
+        for statement in statements:
+            noun = f"the {domain.noun}"
+            if statement.startswith("{e} ") and self.rng.random() < 0.5:
+                noun = "it"
+            sentences.append(statement.format(e=noun if self.rng.random() < 0.25 else title))
+        return " ".join(map(capitalised, sentences))
 
     def person(self, name: str) -> WorldPassage:
         """Makes the passage of a person whom another passage names."""
-        rng, relations = self.rng, templates().person
+        relations = templates().person
         facts = {relation.name: self.fresh(relation.value) for relation in relations}
-        statements = [rng.choice(relation.say).format(e=name, v=facts[relation.name]) for relation in relations]
-        if rng.random() < 0.4:
+        statements = self.statements(relations, facts, name)
+        if self.rng.random() < 0.4:
             statements.append(f"A cousin of {name} is {self.fresh('{person}')}.")
-        rng.shuffle(statements)
-        text = paragraph([f"{name} is {rng.choice(templates().habits)}.", *statements])
+        self.rng.shuffle(statements)
+        opening = f"{name} is {self.rng.choice(templates().habits)}."
+        text = " ".join(map(capitalised, [opening, *statements]))
         return WorldPassage(identity(self.seed, "text", name), name, text, facts)
+
+    def statements(self, relations: Sequence[Relation], facts: dict[str, str], name: str) -> list[str]:
+        return [self.rng.choice(relation.say).format(e=name, v=facts[relation.name]) for relation in relations]
 
 
 def identity(*parts: str | int) -> str:
@@ -293,5 +334,5 @@ def identity(*parts: str | int) -> str:
     return hashlib.blake2b("\x1f".join(map(str, parts)).encode(), digest_size=16).hexdigest()
 
 
-def paragraph(sentences: Sequence[str]) -> str:
-    return " ".join(sentence[0].upper() + sentence[1:] for sentence in sentences)
+def capitalised(text: str) -> str:
+    return text[0].upper() + text[1:]
