@@ -32,14 +32,15 @@ def normalise(text: str) -> str:
     "The two-time champion" becomes "2.0 time champion"; "1,161" becomes "1161.0". Unlike the official script, a decimal
     keeps its point next to other punctuation: "$6.9," is 6.9, not 69.
     """
-    tokens = []
+    tokens: list[str] = []
     # Hyphens split before punctuation goes, or "two-time" would become one word.
-    for written in re.split(r"[\s-]+", text.lower()):
+    for word in re.split(r"[\s-]+", text.lower()):
         # Tried before punctuation is removed, which would turn 6.9 into 69.
-        number = written.strip(_WRAPPING).rstrip(string.punctuation).replace(",", "")
-        token = written.translate(_NO_PUNCTUATION)
-        if found := _NUMBER.fullmatch(number) or _NUMBER.fullmatch(token):
-            tokens.append(str(float(found[0])))
+        number = word.strip(_WRAPPING).rstrip(string.punctuation).replace(",", "")
+        token = word.translate(_NO_PUNCTUATION)
+        match = _NUMBER.fullmatch(number) or _NUMBER.fullmatch(token)
+        if match:
+            tokens.append(str(float(match[0])))
         # As floats like digits, so that "two" equals "2".
         elif token in NUMBER_WORDS:
             tokens.append(str(float(NUMBER_WORDS[token])))
@@ -48,13 +49,13 @@ def normalise(text: str) -> str:
     return " ".join(tokens)
 
 
-def readings(answer: str) -> tuple[tuple[str, ...], ...]:
+def readings(answer: str) -> list[list[str]]:
     """Reads an answer as one span and, where it has separators, as a list. They are `, `, `;`, a line break and "and".
 
     The official script is given lists; a model writes a sentence. Both readings are scored and the better one counts.
     """
-    parts = tuple(part for part in re.split(r",\s|[;\n]|\band\b", answer) if part.strip())
-    return ((answer,), parts) if len(parts) > 1 else ((answer,),)
+    parts = [part for part in re.split(r",\s|[;\n]|\band\b", answer) if part.strip()]
+    return [[answer], parts] if len(parts) > 1 else [[answer]]
 
 
 def exact_match(answer: str, gold: Sequence[str]) -> float:
@@ -71,8 +72,8 @@ def exact_match(answer: str, gold: Sequence[str]) -> float:
 def strict_exact_match(answer: str, gold: Sequence[str]) -> float:
     """Computes the official script's EM: 1 for the same spans in answer and gold, normalised, in any order."""
     # Sorted lists compare as multisets: order is free, repetitions are not.
-    spans = sorted(_gold_spans(gold))
-    return float(any(sorted(map(_span, reading)) == spans for reading in readings(answer)))
+    gold_spans = sorted(_gold_spans(gold))
+    return float(any(sorted(map(_span, reading)) == gold_spans for reading in readings(answer)))
 
 
 def list_f1(answer: str, gold: Sequence[str]) -> float:
@@ -81,18 +82,22 @@ def list_f1(answer: str, gold: Sequence[str]) -> float:
     Spans left over on either side count as 0; a gold span with numbers matches only an answer span that has one of
     them. Not rounded, unlike the official script's two decimals per question.
     """
-    spans, scores = [set(span.split()) for span in _gold_spans(gold)], list[float]()
+    gold_bags = [set(span.split()) for span in _gold_spans(gold)]
+    scores: list[float] = []
     for reading in readings(answer):
-        f1 = np.zeros((len(spans), len(reading)))
         bags = [set(_span(part).split()) for part in reading]
-        for row, span in enumerate(spans):
-            numbers = {token for token in span if _NUMBER.fullmatch(token)}
-            for column, words in enumerate(bags):
-                # DROP's rule: a right unit with a wrong number earns nothing.
-                if (common := len(words & span)) and (not numbers or numbers & words):
-                    f1[row, column] = 2 * common / (len(words) + len(span))
+        f1 = np.array([[_bag_f1(bag, gold_bag) for bag in bags] for gold_bag in gold_bags])
         scores.append(fsum(f1[linear_sum_assignment(f1, maximize=True)]) / max(f1.shape))
     return max(scores)
+
+
+def _bag_f1(bag: set[str], gold_bag: set[str]) -> float:
+    common = len(bag & gold_bag)
+    numbers = {token for token in gold_bag if _NUMBER.fullmatch(token)}
+    # DROP's rule: a right unit with a wrong number earns nothing.
+    if not common or (numbers and not numbers & bag):
+        return 0.0
+    return 2 * common / (len(bag) + len(gold_bag))
 
 
 def _span(text: str) -> str:
@@ -129,14 +134,27 @@ def path_metrics(followed: Sequence[Names] | None, annotated: Sequence[Names]) -
     # None is a method without paths; an empty list is one that found none, and scores 0.
     if followed is None or not annotated:
         return {}
-    # Sets: a path that was followed twice counts once.
-    paths = [{tuple(map(wording, path)) for path in of} for of in (followed, annotated)]
-    edges: list[set[Names]] = [{edge for path in of for edge in pairwise(path)} for of in paths]
-    scores, both = {}, {"path": paths, "edge": edges}
-    for kind, (found, gold) in both.items():
-        # A path of one entity has no edge, and recall would divide by zero.
-        if gold:
-            right = len(found & gold)
-            scores[f"{kind}_precision"] = right / len(found) if found else 0.0
-            scores[f"{kind}_recall"] = right / len(gold)
+    followed_paths, followed_edges = _paths_and_edges(followed)
+    gold_paths, gold_edges = _paths_and_edges(annotated)
+    scores = {
+        "path_precision": _share(followed_paths & gold_paths, followed_paths),
+        "path_recall": _share(followed_paths & gold_paths, gold_paths),
+    }
+    # A path of one entity has no edge, and recall would divide by zero.
+    if gold_edges:
+        scores["edge_precision"] = _share(followed_edges & gold_edges, followed_edges)
+        scores["edge_recall"] = _share(followed_edges & gold_edges, gold_edges)
     return scores
+
+
+def _paths_and_edges(paths: Iterable[Names]) -> tuple[set[Names], set[Names]]:
+    """Paths and their edges as sets: a path that was followed twice counts once."""
+    distinct = {tuple(map(wording, path)) for path in paths}
+    edges = set[Names]()
+    for path in distinct:
+        edges.update(pairwise(path))
+    return distinct, edges
+
+
+def _share(common: set[Names], names: set[Names]) -> float:
+    return len(common) / len(names) if names else 0.0

@@ -15,7 +15,7 @@ import importlib.util
 import re
 import string
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 
 from topologies.answers import NUMBER_WORDS
 
@@ -49,23 +49,27 @@ def overlap(answer: str, keywords: str, category: str, lemmatise: Lemmatise | No
     """QA-Acc and F1 of an answer, in [0, 1]. Raises ValueError for a category that is none of `CATEGORIES`."""
     if category not in CATEGORIES:
         raise ValueError(f"unknown question category {category!r}: one of {', '.join(CATEGORIES)}")
-    bags = []
-    for text in (answer, keywords):
-        words = normalised(text, lemmatise).split()
-        if category == "number":
-            words = [str(number) for word in words if (number := _whole(word)) is not None]
-        elif category in DOMAINS:
-            # A set, as in the script: "red, red and blue" names two colours.
-            words = list(set(words) & set(DOMAINS[category]))
-        bags.append(Counter(words))
-    given, gold = bags
+    bag = _bag(normalised(answer, lemmatise).split(), category)
+    gold_bag = _bag(normalised(keywords, lemmatise).split(), category)
     # Counters: a word counts as often as both have it.
-    common = (given & gold).total()
+    common = (bag & gold_bag).total()
     if not common:
         return 0.0, 0.0
-    precision, recall = common / given.total(), common / gold.total()
+    precision = common / bag.total()
+    recall = common / gold_bag.total()
     f1 = 2 * precision * recall / (precision + recall)
     return (recall if category in BY_RECALL else f1), f1
+
+
+def _bag(words: Sequence[str], category: str) -> Counter[str]:
+    """Counts the words that count in a category."""
+    if category == "number":
+        numbers = map(_whole, words)
+        return Counter(str(number) for number in numbers if number is not None)
+    if category in DOMAINS:
+        # A set, as in the script: "red, red and blue" names two colours.
+        return Counter(set(words) & set(DOMAINS[category]))
+    return Counter(words)
 
 
 def normalised(text: str, lemmatise: Lemmatise | None = None) -> str:
@@ -75,14 +79,18 @@ def normalised(text: str, lemmatise: Lemmatise | None = None) -> str:
     """
     words = text.lower().split()
     # "?" or "a" as an answer would otherwise become empty and match nothing.
-    alone = len(text.strip()) == 1
-    if not alone:
-        plain = _NO_DECIMAL_POINT.sub("", text.lower().translate(_PUNCTUATION))
-        words = (plain if len(words) == 1 else _ARTICLE.sub(" ", plain)).split()
+    is_character = len(text.strip()) == 1
+    if not is_character:
+        plain_text = _NO_DECIMAL_POINT.sub("", text.lower().translate(_PUNCTUATION))
+        words = (plain_text if len(words) == 1 else _ARTICLE.sub(" ", plain_text)).split()
+    digits = " ".join(map(_with_digits, words))
+    return lemmatise(digits) if lemmatise and not is_character else digits
+
+
+def _with_digits(word: str) -> str:
     # Through `int`, so that 007 and 7 are the same number.
-    numbers = {word: _whole(word) for word in words if word.isdigit()} | NUMBER_WORDS
-    digits = " ".join(word if (number := numbers.get(word)) is None else str(number) for word in words)
-    return lemmatise(digits) if lemmatise and not alone else digits
+    number = _whole(word) if word.isdigit() else NUMBER_WORDS.get(word)
+    return word if number is None else str(number)
 
 
 def lemmatiser() -> Lemmatise | None:
