@@ -17,7 +17,7 @@ from topologies.method import PICTURES, TEXTS, query_of
 from topologies.wiring import Floats
 
 T = TypeVar("T")
-KEPT = 4096  # questions, of some ten thousand characters each
+CACHED = 4096  # questions, of some ten thousand characters each
 
 
 @dataclass(eq=False)
@@ -35,18 +35,18 @@ class Evidence:
     settings: RetrievalSettings
     pictures_for: Literal["all", "pictured"] = "all"
     planted: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    _kept: OrderedDict[str, tuple[Source, ...]] = field(default_factory=OrderedDict, init=False)
+    _cached: OrderedDict[str, tuple[Source, ...]] = field(default_factory=OrderedDict, init=False)
 
     async def question(self, item: Item) -> Question:
         """Returns the question with its evidence, best first, and without its label."""
         id = item.question.id
-        evidence = self._kept.get(id)
+        evidence = self._cached.get(id)
         if evidence is None:
             # In a thread: LanceDB would block the event loop, and with it every discussion. Two discussions of one
             # question may both get here; their results are equal.
-            evidence = self._kept[id] = await asyncio.to_thread(self.retrieve, item)
-            if len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
+            evidence = self._cached[id] = await asyncio.to_thread(self.retrieve, item)
+            if len(self._cached) > CACHED:
+                self._cached.popitem(last=False)
         return replace(item.question, evidence=evidence, own=item.own)
 
     async def features(self, question: Question) -> Floats:
@@ -63,19 +63,20 @@ class Evidence:
 
         A question's own sources are always among them. Raises UserError where nothing is found in a pool.
         """
-        settings, query = self.settings, query_of(item.question)
-        own = self.store.documents(item.own)
+        settings = self.settings
+        query = query_of(item.question)
+        own_sources = self.store.documents(item.own)
         pictures = settings.pictures
-        if self.pictures_for == "pictured" and not any(source.kind in PICTURES for source in own):
+        if self.pictures_for == "pictured" and not any(source.kind in PICTURES for source in own_sources):
             pictures = 0
         evidence: tuple[Source, ...] = ()
         # Texts before pictures: `poison` plants its source at the head of one of the two.
         for k, kinds in ((settings.texts, TEXTS), (pictures, PICTURES)):
             hits = self.search(item, Search(query, k, kinds, settings.mode, settings.radius))
-            found = tuple(hit.source for hit in hits)
+            retrieved = [hit.source for hit in hits]
             # The corpus as a whole may hold nearer ones than the question's own, and k may be too small for these.
-            missing = (source for source in own if source.kind in kinds and source not in found)
-            evidence += (*missing, *found)
+            missing = [source for source in own_sources if source.kind in kinds and source not in retrieved]
+            evidence += (*missing, *retrieved)
         # Vectors without a radius find something in every pool that is in the corpus.
         always_finds = settings.texts and settings.pictures and settings.mode != "text" and settings.radius is None
         # An incomplete copy of a release would otherwise score like a hard benchmark.
@@ -89,7 +90,8 @@ class Evidence:
     def spaces(self, item: Item) -> list[SearchSpace]:
         """Lists the searched parts of the corpus, by `retrieval.scope`: the question's pool, everything, or both."""
         documents = (*item.pool, *self.planted.get(item.question.id, ()))
-        pool, corpus = SearchSpace(documents, item.withheld), SearchSpace(None, item.withheld)
+        pool = SearchSpace(documents, item.withheld)
+        corpus = SearchSpace(None, item.withheld)
         return {"corpus": [corpus], "both": [pool, corpus]}.get(self.settings.scope, [pool])
 
     def search(self, item: Item, search: Search) -> tuple[Hit, ...]:
@@ -97,7 +99,10 @@ class Evidence:
         if not search.k:  # the store refuses 0, with which settings leave out a kind
             return ()
         return first(
-            search.k, self.spaces(item), lambda space: self.store.search(search, space), attrgetter("source.id")
+            search.k,
+            self.spaces(item),
+            search=lambda space: self.store.search(search, space),
+            id_of=attrgetter("source.id"),
         )
 
     def instead_of_web(self, item: Item, query: str, k: int) -> tuple[Hit, ...]:

@@ -12,10 +12,11 @@ whatever corpora it is in, and a killed run continues where it was.
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
+from typing import ClassVar
 
 from actors.messages import (
     Field,
@@ -35,12 +36,10 @@ from actors.messages import (
     Value,
     derive_seed,
 )
-from experiments.records import jsonl
 from experiments.records.records import Record
 from retrieval.graph_tables import Extraction
 from topologies.topology import Ask, discussion_id
 
-DAMAGED = "delete the file, and everything is extracted again"
 PART_WORDS = 600  # about 800 tokens; GraphRAG measured that less is found in longer chunks
 
 EXTRACTOR = Role(
@@ -97,14 +96,16 @@ class Step:
 
     def questions(self, source: Source) -> list[Question]:
         """Asks about a source, or each part of a long one, if any. Equal sources have equal ids of questions."""
-        parts: Sequence[Source] = ()
+        parts: list[Source] = []
         if self.role is CAPTIONER:
             # A picture's words are one description, whatever their number.
-            parts = (source,) if source.kind is Kind.IMAGE and (source.image or source.text) else ()
+            if source.kind is Kind.IMAGE and (source.image or source.text):
+                parts = [source]
         elif any(map(str.isalpha, source.text)):
-            # A picture's words are extracted from like any others: its caption was written before.
-            words = replace(source, kind=Kind.TEXT, image=None) if source.kind is Kind.IMAGE else source
-            parts = [replace(words, text=text) for text in parts_of(words.text, PART_WORDS)]
+            if source.kind is Kind.IMAGE:
+                # A picture's words are extracted from like any others: its caption was written before.
+                source = replace(source, kind=Kind.TEXT, image=None)
+            parts = [replace(source, text=text) for text in parts_of(source.text, PART_WORDS)]
         return [Question(source_key(part), self.asks, evidence=(part,), own=(part.doc,)) for part in parts]
 
     async def answer(self, question: Question, ask: Ask, seed: int = 0, sample: int = 0) -> Trace:
@@ -157,11 +158,15 @@ def parts_of(text: str, most_words: int) -> list[str]:
     """Divides a long text after sentences. One that is too long, as in scans, is divided between words."""
     if len(text.split()) <= most_words:
         return [text]
-    ends = [end.end() for end in _END.finditer(text) if not _ABBREVIATED.search(text[: end.start()][-8:])]
+    ends = [0]
+    for match in _END.finditer(text):
+        if not _ABBREVIATED.search(text[: match.start()][-8:]):
+            ends.append(match.end())
     parts: list[list[str]] = []
-    for start, end in zip([0, *ends], [*ends, len(text)], strict=True):
+    for start, end in pairwise([*ends, len(text)]):
         words = text[start:end].split()
-        for piece in (words[at : at + most_words] for at in range(0, len(words), most_words)):
+        for place in range(0, len(words), most_words):
+            piece = words[place : place + most_words]
             if parts and len(parts[-1]) + len(piece) <= most_words:
                 parts[-1] += piece
             else:
@@ -176,16 +181,20 @@ class Extracted(Record):
     key: str
     values: tuple[str, ...]
     error: str = ""
+    REMEDY: ClassVar[str] = "delete the file, and everything is extracted again"
 
     @staticmethod
     def of(step: Step, trace: Trace) -> "Extracted":
         """Returns a discussion's values in the order of its turns, and the first error."""
-        (field,) = step.task.fields
-        of_turns = [turn.values(field.name) if turn.status is Status.OK else () for turn in trace.turns]
-        values = of_turns[0]
-        for later in of_turns[1:]:
-            values += tuple(value for value in dict.fromkeys(later) if value not in values)
-        return Extracted(trace.question, values, next((turn.error for turn in trace.turns if turn.error), ""))
+        [field] = step.task.fields
+        values: list[str] = []
+        for number, turn in enumerate(trace.turns):
+            if turn.status is Status.OK:
+                turn_values = turn.values(field.name)
+                # A further turn adds what the turns before it have not given.
+                values += turn_values if number == 0 else [v for v in dict.fromkeys(turn_values) if v not in values]
+        errors = [turn.error for turn in trace.turns if turn.error]
+        return Extracted(trace.question, tuple(values), errors[0] if errors else "")
 
 
 def extracted_file(folder: Path, step: Step, identity: str) -> Path:
@@ -196,27 +205,27 @@ def extracted_file(folder: Path, step: Step, identity: str) -> Path:
 
 def read_extracted(path: Path) -> dict[str, Extracted]:
     """Reads all complete lines, by source. Raises UserError for a damaged one."""
-    return {extracted.key: extracted for extracted in jsonl.records(path, Extracted.decode, DAMAGED)}
+    return {extracted.key: extracted for extracted in Extracted.read(path)}
 
 
-def missing(step: Step, sources: Iterable[Source], known: Mapping[str, Extracted]) -> Iterator[Question]:
+def missing(step: Step, sources: Iterable[Source], extracted: Mapping[str, Extracted]) -> Iterator[Question]:
     """Yields the questions about sources, or parts of them, without a result. Each comes once."""
-    seen = set(known)
+    ids = set(extracted)
     for question in chain.from_iterable(map(step.questions, sources)):
-        if question.id not in seen:
-            seen.add(question.id)
+        if question.id not in ids:
+            ids.add(question.id)
             yield question
 
 
-def statements(sources: Iterable[Source], known: Mapping[str, Extracted]) -> Extraction:
+def statements(sources: Iterable[Source], extracted: Mapping[str, Extracted]) -> Extraction:
     """Makes a graph's extraction, whose key covers all triples. A source has a triple of several parts once."""
     digest = hashlib.blake2b(digest_size=12)
 
     def triples_of(source: Source) -> Iterator[Triple]:
-        parts = [known[part.id].values for part in GRAPH.questions(source) if part.id in known]
+        parts = [extracted[part.id].values for part in GRAPH.questions(source) if part.id in extracted]
         number = 0
         for value in dict.fromkeys(chain.from_iterable(parts)):
-            head, relation, tail = (part.strip() for part in value.split(" | "))
+            head, relation, tail = map(str.strip, value.split(" | "))
             if head and tail and head != tail:
                 number += 1
                 yield Triple(f"{source.id}#{number}", head, relation, tail, source.id)
@@ -227,15 +236,17 @@ def statements(sources: Iterable[Source], known: Mapping[str, Extracted]) -> Ext
 
 
 def captioned(
-    corpus: Callable[[], Iterator[Source]], known: Mapping[str, Extracted], otherwise: str = ""
+    corpus: Callable[[], Iterator[Source]], extracted: Mapping[str, Extracted], otherwise: str = ""
 ) -> Callable[[], Iterator[Source]]:
     """Gives the corpus the written captions. Other pictures get the text `otherwise`, unless that is empty."""
 
     def described() -> Iterator[Source]:
         for source in corpus():
-            questions = CAPTIONS.questions(source)
-            values = known[questions[0].id].values if questions and questions[0].id in known else ()
-            text = values[0] if values else otherwise
-            yield replace(source, text=text) if questions and text else source
+            for question in CAPTIONS.questions(source):
+                caption = extracted.get(question.id)
+                text = caption.values[0] if caption and caption.values else otherwise
+                if text:
+                    source = replace(source, text=text)
+            yield source
 
     return described

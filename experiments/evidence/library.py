@@ -39,7 +39,7 @@ class LabelledLibrary:
     Searches of the graph cover `retrieval.scope`: the statements of the question's pool, all, or both in turn.
 
     web: without one, `retrieval.web` decides whether the corpus is searched in its place.
-    triples: the data set's own, if it has any; stated: triples of its sources where it has none.
+    triples: the data set's own, if it has any; extraction: of triples of its sources where it has none.
     """
 
     def __init__(
@@ -48,16 +48,19 @@ class LabelledLibrary:
         items: Iterable[Item],
         web: Web | None = None,
         triples: Callable[[], Iterable[Triple]] | None = None,
-        stated: Extraction = BY_RULES,
+        extraction: Extraction = BY_RULES,
     ) -> None:
-        self._evidence, self._web, self._triples, self._stated = evidence, web, triples, stated
+        self._evidence = evidence
+        self._web = web
+        self._triples = triples
+        self._extraction = extraction
         self._items = {item.question.id: item for item in items}
         self._graph: KnowledgeGraph | None = None
         self._lock = Lock()
 
     def over(self, evidence: Evidence) -> "LabelledLibrary":
         """Makes the same searches of other evidence."""
-        return LabelledLibrary(evidence, self._items.values(), self._web, self._triples, self._stated)
+        return LabelledLibrary(evidence, self._items.values(), self._web, self._triples, self._extraction)
 
     async def own(self, question: Question) -> tuple[Source, ...]:
         return await self._evidence.own(self._items[question.id])
@@ -66,35 +69,39 @@ class LabelledLibrary:
         return await asyncio.to_thread(self._evidence.search, self._items[question.id], search)
 
     async def embed(self, texts: Sequence[str]) -> list[Floats]:
-        def one(text: str) -> Floats:
+        def unit_vector(text: str) -> Floats:
             # Of several vectors, the mean direction.
-            mean = np.atleast_2d(np.asarray(self._evidence.store.encoder.encode_query(text), np.float64)).mean(0)
+            vectors = np.asarray(self._evidence.store.encoder.encode_query(text), np.float64)
+            mean = np.atleast_2d(vectors).mean(0)
             unit: Floats = mean / max(float(np.linalg.norm(mean)), 1e-12)
             return unit
 
-        return await asyncio.to_thread(lambda: list(map(one, texts)))
+        return await asyncio.to_thread(lambda: list(map(unit_vector, texts)))
 
     async def graph(
         self, question: Question, words: Sequence[str], k: int, *, level: Literal["entity", "theme"] = "entity"
     ) -> tuple[Triple, ...]:
         def search(space: SearchSpace) -> list[Triple]:
-            return self._opened().search(words, k, level=level, space=space)
+            return self._open_graph().search(words, k, level=level, space=space)
 
         return await asyncio.to_thread(first, k, self._spaces(question), search, attrgetter("id"))
 
     async def neighbours(self, question: Question, entity: str) -> tuple[Triple, ...]:
         # The last space is the widest. All results are asked for, so the pool need not be searched first.
-        return await asyncio.to_thread(lambda: tuple(self._opened().neighbours(entity, self._spaces(question)[-1])))
+        widest = self._spaces(question)[-1]
+        return await asyncio.to_thread(lambda: tuple(self._open_graph().neighbours(entity, widest)))
 
     async def entity(
         self, question: Question, name: str, k: int | None = None, *, near: str = ""
     ) -> tuple[Source, ...]:
         spaces = self._spaces(question)
         if k is None:
-            return await asyncio.to_thread(lambda: tuple(self._opened().entity(name, spaces[-1])))
-        return await asyncio.to_thread(
-            first, k, spaces, lambda space: self._opened().entity(name, space, near), attrgetter("id")
-        )
+            return await asyncio.to_thread(lambda: tuple(self._open_graph().entity(name, spaces[-1])))
+
+        def search(space: SearchSpace) -> list[Source]:
+            return self._open_graph().entity(name, space, near)
+
+        return await asyncio.to_thread(first, k, spaces, search, attrgetter("id"))
 
     async def web(self, question: Question, query: str, k: int) -> tuple[Hit, ...]:
         """Searches the web, or the corpus in its place. Raises UserError where the web cannot be searched."""
@@ -114,11 +121,11 @@ class LabelledLibrary:
     def _spaces(self, question: Question) -> list[SearchSpace]:
         return self._evidence.spaces(self._items[question.id])
 
-    def _opened(self) -> KnowledgeGraph:
+    def _open_graph(self) -> KnowledgeGraph:
         """Opens the graph, and builds it at the first search."""
         with self._lock:  # searches run in threads, and building takes seconds to minutes
             if self._graph is None:
-                self._graph = KnowledgeGraph.open(self._evidence.store, self._triples, self._stated)
+                self._graph = KnowledgeGraph.open(self._evidence.store, self._triples, self._extraction)
             return self._graph
 
 
@@ -145,16 +152,19 @@ def open_web(retrieval: RetrievalSettings, folder: Path, replayed: Path | None =
     """
     if retrieval.web not in ("serper", "recorded"):
         return None
-    recording, live = folder / RECORDING, None
-    before = Path(retrieval.web_file) if retrieval.web == "recorded" and retrieval.web_file else None
+    recording = folder / RECORDING
+    earlier: Path | None = None
+    live: Serper | None = None
     if replayed is not None:  # its recording has all that its turns received, whatever the settings name
-        before = replayed / RECORDING
+        earlier = replayed / RECORDING
     elif retrieval.web == "serper":
         live = Serper(SERPER_URL, os.environ.get(SERPER_KEY, ""), SERPER_KEY)
+    elif retrieval.web_file:
+        earlier = Path(retrieval.web_file)
     try:
         # A resumed run continues its own recording, which begins with the earlier one.
-        if before is not None and before.is_file() and not recording.exists():
-            write_atomically(recording, before.read_bytes())
+        if earlier is not None and earlier.is_file() and not recording.exists():
+            write_atomically(recording, earlier.read_bytes())
         return RecordedWeb(recording, live)
     except OSError as error:
         raise UserError(str(error)) from error
@@ -184,8 +194,10 @@ class RecordedWeb:
         async with self._searching.setdefault(query, asyncio.Lock()):
             if query not in self._recorded:
                 if self._live is None:
-                    asked = repr(query[:QUOTED_CHARACTERS])
-                    raise UserError(f"{self._path} holds no results for {asked}: record it with retrieval.web=serper")
+                    raise UserError(
+                        f"{self._path} holds no results for {query[:QUOTED_CHARACTERS]!r}: record it with "
+                        "retrieval.web=serper"
+                    )
                 results = await self._live.results(query)
                 jsonl.append_to(self._path, json.dumps({"query": query, "results": results}))
                 self._recorded[query] = results
@@ -196,8 +208,11 @@ class RecordedWeb:
 def read_recording(path: Path) -> dict[str, Results]:
     """Reads results by query. Raises UserError where the file is no recording."""
 
-    def decoded(line: str) -> tuple[str, Results]:
-        record, names = json.loads(line), ("title", "text", "link")
-        return record["query"], [{name: str(result[name]) for name in names} for result in record["results"]]
+    def decode(line: str) -> tuple[str, Results]:
+        record = json.loads(line)
+        results: Results = []
+        for result in record["results"]:
+            results.append({name: str(result[name]) for name in ("title", "text", "link")})
+        return record["query"], results
 
-    return dict(jsonl.records(path, decoded, "give the web.jsonl of a run"))
+    return dict(jsonl.records(path, decode, "give the web.jsonl of a run"))
