@@ -22,7 +22,7 @@ from actors.backends.model_choice import ModelChoice
 from actors.errors import ModelError
 from actors.messages import Completion, Request, Usage, derive_seed
 from actors.models import Model, ModelResponse, complete_with_retries
-from actors.prompting.reply_text import spoken
+from actors.prompting.own_words import own_words
 from actors.settings import AgentSettings
 
 # For estimates: the tokenizer is in the model's process.
@@ -257,7 +257,7 @@ def _fitting_json(text: str, form: bool | type[BaseModel]) -> str:
     reason = "there is no object in it"
     fitting = ""
     start = 0
-    thoughts_alone = not spoken(text, lambda _: False)
+    thoughts_alone = not own_words(text, lambda _: False)
     for _ in range(0 if thoughts_alone else _ATTEMPTS):
         match = opening.search(text, start)
         if match is None:

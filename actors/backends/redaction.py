@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
-from actors.prompting.reply_text import spoken
+from actors.prompting.own_words import own_words
 from actors.prompting.safe_text import one_line
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ class Redaction:
             if text.endswith(self._key[:size]):  # cut off within the key
                 return text[:-size] + KEY
         letters = _MARKS.sub("", self._key)
-        for reading in (text, _without_tags(text), _without_tags(spoken(text, _is_no_field))):
+        for reading in (text, _without_tags(text), _without_tags(own_words(text, _is_no_field))):
             if letters in _MARKS.sub("", reading):
                 return KEY
         return text

@@ -30,6 +30,7 @@ PROSE = frozenset((FieldKind.REASONING, FieldKind.THOUGHT, FieldKind.SUMMARY, Fi
 PAIR = ("question", "answer")
 TRIPLE = ("head", "relation", "tail")
 CALL = ("tool", "query")
+PARTS = {Value.PAIR: PAIR, Value.TRIPLE: TRIPLE, Value.CALL: CALL}
 _ITEM_TOKENS = 24  # of a triple in JSON, with some to spare; texts have fewer
 _QUOTED_CHARACTERS = 80
 _REASON_PREFIX = 3  # words before a repeated reason: `the Triple`
@@ -75,6 +76,11 @@ class RawField:
     field: Field
     lines: tuple[str, ...]
     several: bool = False
+
+
+def is_long(field: Field) -> bool:
+    """True for fields of text or lists, behind which remarks may stand."""
+    return field.many or field.kind in PROSE or field.value is Value.NUMBERS
 
 
 def still_asked(form: Form, faults: Sequence[FieldFault]) -> Form:

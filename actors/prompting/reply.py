@@ -1,60 +1,40 @@
 """Reads a reply in the form that was asked for, or in what models make of it. Nothing uncertain is read.
 
-reply -> spoken (reply_text) -> lines of each field (reply_fields)
-      -> values (field_values) -> Reading -> Message
+reply -> own words -> lines or items of each field (reply_fields) -> values (field_values) -> Reading -> Message
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate
 
 from actors.messages import Completion, Field, FieldKind, Message, Question, Turn, Value
-from actors.prompting.answer_value import answer_text, stated_answer
-from actors.prompting.field_values import lines_behind, paired, read_values
-from actors.prompting.form import PROSE, FieldFault, Form, RawField, Values, form_of, still_asked
-from actors.prompting.reply_fields import (
-    called_the_answer,
-    fields_as_asked,
-    find_fields,
-    labels,
-    on_lines_of_their_own,
-    unlabelled_fields,
-)
-from actors.prompting.reply_text import may_follow, spoken, whole_sentences
+from actors.prompting.field_values import read_values, value_and_rest
+from actors.prompting.form import PROSE, FieldFault, Form, RawField, Values, form_of, is_long, still_asked
+from actors.prompting.plain_value import SENTENCE_ENDS, takes_nothing_back
+from actors.prompting.reply_fields import fields_in_sentences, find_fields
 from actors.prompting.safe_text import one_line
 
+Outcome = Values | FieldFault | None
 _CUT_OFF = "the reply was too long and was cut off there"
+_AFTER_SHARE = re.compile(r"\d\s?%?[^\w(]{0,8}[.;!?–—-]\s+(\w.*)")
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
     """The values of a reply, and its faults.
 
-    values: (field's name, value) in the form's order. stated: names of the fields that the reply states, if only as
-    empty.
-    faults: the fields that have to be asked for again. before: the text before the first field.
+    values: (field's name, value) in the form's order. faults: the fields that have to be asked for again.
+    before: the text before the first field.
     """
 
     values: tuple[tuple[str, str], ...]
-    stated: frozenset[str]
     faults: tuple[FieldFault, ...]
     before: str = ""
 
     def value(self, kind: FieldKind) -> str | None:
         """Returns the last value of a field."""
-        return next((value for name, value in reversed(self.values) if name == kind), None)
-
-    def missing(self, form: Form) -> list[Field]:
-        """Lists the form's fields that the reply does not state, readable or not."""
-        known = self.stated | {fault.field.name for fault in self.faults}
-        return [field for field in form.fields if field.name not in known]
-
-    def is_complete(self, form: Form) -> bool:
-        """True where nothing is missing or a fault. A verdict's share counts, as it may be on the verdict's line."""
-        verdict = all(field.values or field.value is Value.SHARE for field in form.fields)
-        optional = (field.optional and not (verdict and field.value is Value.SHARE) for field in self.missing(form))
-        return not self.faults and all(optional)
+        return dict(self.values).get(kind)
 
     def repaired_by(self, form: Form, completion: Completion) -> "Reading | None":
         """Adds the values of a repair. A field whose repair repeats the fault's reason stays a fault.
@@ -64,14 +44,16 @@ class Reading:
         later = read_completion(still_asked(form, self.faults), completion, form)
         if later is None:
             return None
-        asked = {fault.field.name: fault for fault in self.faults}
-        read = tuple((name, value) for name, value in self.values if name not in asked)
-        repeated = {name for name, value in later.values if name in asked and asked[name].is_repeated_by(value)}
-        repaired = tuple((name, value) for name, value in later.values if name not in repeated)
-        faults = (*later.faults, *(fault for name, fault in asked.items() if name in repeated))
+        faults = list(later.faults)
+        repaired = list(later.values)
+        for fault in self.faults:
+            repeated = [pair for pair in repaired if pair[0] == fault.field.name and fault.is_repeated_by(pair[1])]
+            if repeated:
+                faults.append(fault)
+                repaired = [pair for pair in repaired if pair[0] != fault.field.name]
         # Others read no text of a reply in which nothing could be read.
-        before = self.before if read else later.before
-        return Reading((*read, *repaired), self.stated | later.stated, faults, before)
+        before = self.before if self.values else later.before
+        return Reading((*self.values, *repaired), tuple(faults), before)
 
 
 def parse_reply(text: str, choices: Sequence[str] = (), cut_off: bool = False) -> Message | None:
@@ -106,51 +88,6 @@ def unread(turn: Turn) -> Message:
     return Message(f"{turn.round}/{turn.agent}", turn.agent, turn.round, heard=heard, seed=turn.seed)
 
 
-def read(form: Form, text: str, cut_off: bool = False, among: Form | None = None) -> Reading:
-    """Reads the fields of a form, which may be a part of the form `among`.
-
-    Of several values of a field that has one, the last counts. `cut_off`: the text ended at a limit, so its last line
-    may lack words.
-    """
-    if not cut_off and (raws := fields_as_asked(text, form)):
-        reading = read_raws(form, raws)
-        if reading.is_complete(form):
-            return reading
-    among = among or form
-    text = spoken(text, labels(among.fields).field)
-    if any(field.value is Value.PAIR for field in form.fields):
-        text = paired(text)
-    before, raws = find_fields(text, form, among, cut_off)
-    broken = raws[-1] if cut_off and raws else None
-    if broken and len(broken.lines) > 1 and not broken.field.many and broken.field.kind not in PROSE:
-        broken = None  # its value is whole, and a remark behind it was cut off
-    reading = read_raws(form, raws, broken)
-    if not cut_off and not reading.is_complete(form) and (apart := on_lines_of_their_own(text, form)) != text:
-        before, raws = find_fields(apart, form, among)
-        reading = read_raws(form, raws)
-    missing = reading.missing(form)
-    # Where some fields have labels, only the text before them can be of a field without one.
-    whole = cut_off or (raws and all(field.optional for field in missing))
-    if not whole and (more := unlabelled_fields(before if raws else text, form, missing)):
-        before = "" if raws else before
-        raws = [*more, *raws]
-        reading = read_raws(form, raws)
-    # Where no field is found, optional ones are missing too: an empty one would be stated.
-    required = {field.name for field in form.fields if not raws or not field.optional}
-    known = {fault.field.name: fault for fault in reading.faults}
-    if broken and broken.field.name in known:
-        # The reply was cut off before these fields, though an answer can do without some of them.
-        behind = form.fields[form.fields.index(broken.field) + 1 :]
-        required |= {f.name for f in behind if f.value is not Value.SHARE and f.kind is not FieldKind.REASONING}
-    missing_reason = _CUT_OFF if cut_off else "it is missing"
-    faults = [
-        known.get(field.name) or FieldFault(field, missing_reason)
-        for field in form.fields
-        if field.name in known or (field.name not in reading.stated and field.name in required)
-    ]
-    return replace(reading, faults=tuple(faults), before=before)
-
-
 def read_completion(form: Form, completion: Completion, among: Form | None = None) -> Reading | None:
     """Reads a completion as `read` reads its text. None where the model gave no reply."""
     if completion.stop not in ("stop", "length"):
@@ -158,84 +95,111 @@ def read_completion(form: Form, completion: Completion, among: Form | None = Non
     return read(form, completion.text, completion.stop == "length", among)
 
 
-def read_raws(form: Form, raws: Sequence[RawField], broken: RawField | None = None) -> Reading:
-    """Reads the values of the fields that were found. A missing field is no fault here.
+def read(form: Form, text: str, cut_off: bool = False, among: Form | None = None) -> Reading:
+    """Reads the fields of a form, which may be a part of the form `among`.
+
+    Of several values of a field that has one, the last counts. `cut_off`: the text ended at a limit, so its last line
+    may lack words.
+    """
+    before, raws = find_fields(text, form, among or form, cut_off)
+    broken = raws[-1] if cut_off and raws else None
+    if broken and len(broken.lines) > 1 and not broken.field.many and broken.field.kind not in PROSE:
+        broken = None  # its value is whole, and a remark behind it was cut off
+    outcomes = read_raws(form, raws, broken)
+    # Only the text before the fields with labels can be of a field without one.
+    for field in form.fields if not cut_off else ():
+        more = fields_in_sentences(before, form, field) if outcomes[field.name] is None else []
+        if more and isinstance(read_raws(form, [*more, *raws])[field.name], tuple) and not (raws and field.optional):
+            before, raws = "", [*more, *raws]
+            outcomes = read_raws(form, raws)
+    # The reply was cut off before the fields behind a broken one.
+    last = form.fields.index(broken.field) if broken and isinstance(outcomes[broken.field.name], FieldFault) else None
+    stated = any(isinstance(outcome, tuple) for outcome in outcomes.values())
+    values: list[tuple[str, str]] = []
+    faults: list[FieldFault] = []
+    for number, field in enumerate(form.fields):
+        outcome = outcomes[field.name]
+        # Where no field is read, optional ones are missing too.
+        is_missing = not stated or not field.optional or (last is not None and number > last)
+        if outcome is None and is_missing:
+            outcome = FieldFault(field, _CUT_OFF if cut_off else "it is missing")
+        if isinstance(outcome, FieldFault):
+            faults.append(outcome)
+        elif outcome:
+            values += [(field.name, value) for value in outcome]
+    return Reading(tuple(values), tuple(faults), before)
+
+
+def read_raws(form: Form, raws: Sequence[RawField], broken: RawField | None = None) -> dict[str, Outcome]:
+    """Reads the fields that were found, by name. None for those that were not.
 
     broken: the field in which the reply was cut off.
     """
-    values: dict[str, Values] = {}
-    faults: dict[str, FieldFault] = {}
+    outcomes: dict[str, Outcome] = {}
     for field in form.fields:
         stated = [raw for raw in raws if raw.field == field]
-        if field.kind is FieldKind.CONFIDENCE:
-            stated = confidences(raws, field, form.choices)
-        outcome = read_field(field, stated, form.choices, broken)
-        first = form.fields[0]
-        if field.many and not first.many and len({raw.lines for raw in raws if raw.field == first}) > 1:
-            # The first lists may be of a draft.
-            forms = accumulate(raw.field == first for raw in raws)
-            if len({number for number, raw in zip(forms, raws, strict=True) if raw.field == field}) > 1:
-                outcome = FieldFault(field, "the form is filled in twice")
-        if isinstance(outcome, FieldFault):
-            faults[field.name] = outcome
-        elif outcome is not None:
-            values[field.name] = outcome
+        read = [read_broken(raw) if raw is broken else read_values(raw, form.choices) for raw in stated]
+        outcomes[field.name] = joined(field, [outcome for outcome in read if outcome is not None])
+        first = [raw.lines for raw in raws if raw.field == form.fields[0] and not raw.field.many]
+        if field.many and len(set(first)) > 1 and isinstance(outcomes[form.fields[0].name], tuple):
+            outcomes[field.name] = FieldFault(field, "the form is filled in twice")  # the first list may be of a draft
     # A value of one field counts only where nothing behind its last statement may change it.
     decided: RawField | None = None
-    stated_last = {raw.field.name: number for number, raw in enumerate(raws)}
+    last = {raw.field.name: number for number, raw in enumerate(raws)}
     for number, raw in enumerate(raws):
-        if raw.field.name in values and (raw.field.values or raw.field.value is Value.ANSWER):
-            decided = raw if stated_last[raw.field.name] == number else None
-        lines = lines_behind(raw) if decided else ()
-        if decided and not may_follow(lines, partial(restates, decided, values[decided.field.name], form.choices)):
-            faults[decided.field.name] = FieldFault(decided.field, "text that follows it may change it")
-    stated_values = {name: each for name, each in values.items() if name not in faults}
-    pairs = [(name, value) for name, each in stated_values.items() for value in each]
-    return Reading(tuple(pairs), frozenset(stated_values), tuple(faults.values()))
+        if (
+            isinstance(outcomes[raw.field.name], tuple)
+            and not is_long(raw.field)
+            and raw.field.value is not Value.SHARE
+        ):
+            decided = raw if last[raw.field.name] == number else None
+        values = outcomes[decided.field.name] if decided else None
+        if decided and not takes_nothing_back(
+            lines_behind(raw), partial(restates, decided.field, values, form.choices)
+        ):
+            outcomes[decided.field.name] = FieldFault(decided.field, "text that follows it may change it")
+    return outcomes
 
 
-def confidences(raws: Sequence[RawField], field: Field, choices: tuple[str, ...]) -> list[RawField]:
-    """Returns the places that state the confidence in the answer: on the answer's line, or as a field."""
-    answers = (answer_text(raw.lines)[0] for raw in raws if raw.field.value is Value.ANSWER)
-    shares = [share for answer in answers if (share := stated_answer(answer, choices)[1]) is not None]
-    return [*(RawField(field, (repr(share),)) for share in shares), *(raw for raw in raws if raw.field == field)]
+def read_broken(raw: RawField) -> Outcome:
+    """Reads a field in which the reply was cut off. Only whole sentences of reasoning count."""
+    text = "\n".join(raw.lines)
+    ends = [end.end() for end in SENTENCE_ENDS.finditer(text)] if raw.field.kind is FieldKind.REASONING else []
+    return (one_line(text[: ends[-1]]),) if ends else FieldFault(raw.field, _CUT_OFF)
 
 
-def read_field(
-    field: Field, stated: Sequence[RawField], choices: tuple[str, ...], broken: RawField | None
-) -> Values | FieldFault | None:
-    """Reads one field from all places that state it. None where none of them has content."""
-    outcomes: list[Values | FieldFault] = []
-    for raw in stated:
-        outcome: Values | FieldFault | None
-        if raw is broken:
-            # Of a field that was cut off, only the whole sentences of reasoning count.
-            whole = whole_sentences("\n".join(raw.lines)) if field.kind is FieldKind.REASONING else ""
-            outcome = (one_line(whole),) if whole else FieldFault(field, _CUT_OFF)
-        else:
-            outcome = read_values(raw, choices)
-        if outcome is not None:
-            outcomes.append(outcome)
-    # An unreadable confidence, as in words, counts as none.
+def joined(field: Field, outcomes: Sequence[Values | FieldFault]) -> Outcome:
+    """Joins what a reply states of a field in several places. None where it states nothing."""
+    readable = [outcome for outcome in outcomes if isinstance(outcome, tuple)]
     if field.optional and (field.value is Value.SHARE or field.kind is FieldKind.REASONING):
-        outcomes = [outcome for outcome in outcomes if isinstance(outcome, tuple)]
-    if not outcomes:
-        return None
-    if field.many:
-        if fault := next((outcome for outcome in outcomes if isinstance(outcome, FieldFault)), None):
-            return fault
-        if () in outcomes and any(outcomes):
-            return FieldFault(field, "it is stated as none, and has a value")
-        return tuple(value for outcome in outcomes if isinstance(outcome, tuple) for value in outcome)
-    # Two different values contradict each other, except in texts, of which the later one is the better.
-    different = {outcome for outcome in outcomes if isinstance(outcome, tuple)}
-    compared = field.values or field.value in (Value.ANSWER, Value.NUMBERS)
-    if compared and isinstance(outcomes[-1], tuple) and len(different) > 1:
-        return FieldFault(field, "there are two different ones")
-    return outcomes[-1]
+        outcomes = readable  # an unreadable confidence, as in words, counts as none
+    if not field.many or not outcomes:
+        # Two different values contradict each other, except in texts, of which the later one is the better.
+        compared = field.values or field.value in (Value.ANSWER, Value.NUMBERS)
+        if compared and len(set(readable)) > 1 and outcomes[-1] in readable:
+            return FieldFault(field, "there are two different ones")
+        return outcomes[-1] if outcomes else None
+    if len(readable) < len(outcomes):
+        return next(outcome for outcome in outcomes if isinstance(outcome, FieldFault))
+    values = sum(readable, ())
+    answered = sum(" | " in value for value in values)
+    if field.value is Value.PAIR and 0 < answered < len(values):
+        return FieldFault(field, "it is not certain which answer is to which question")
+    if () in readable and values:
+        return FieldFault(field, "it is stated as none, and has a value")
+    return values
 
 
-def restates(raw: RawField, values: Sequence[str], choices: tuple[str, ...], line: str) -> bool:
+def lines_behind(raw: RawField) -> Sequence[str]:
+    """Returns the lines below a value, which may take it back. None of a text or a list."""
+    if is_long(raw.field):
+        return ()
+    if raw.field.value is Value.SHARE and (remark := _AFTER_SHARE.search(raw.lines[0])):
+        return (remark[1], *raw.lines[1:])
+    return value_and_rest(raw)[1]
+
+
+def restates(field: Field, values: Outcome, choices: tuple[str, ...], line: str) -> bool:
     """True for a line that is a field's value once more: `So the answer is B.`"""
-    called = called_the_answer(line) or [line]
-    return read_values(RawField(raw.field, (called[-1],)), choices) == tuple(values)
+    again = fields_in_sentences(line, Form((field,), choices), field) or [RawField(field, (line,))]
+    return read_values(again[-1], choices) == values

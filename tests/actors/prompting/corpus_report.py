@@ -79,7 +79,7 @@ def values_of(reading: Reading, form: Form) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for field in form.fields:
         values = [value for name, value in reading.values if name == field.name]
-        if field.name in reading.stated and not values and field.value is Value.ANSWER and not field.optional:
+        if not values and not reading.faults and field.value is Value.ANSWER and not field.optional:
             found[field.name] = None
         elif values and field.kind is not FieldKind.REASONING:
             found[field.name] = [_noted(field, v) for v in values] if field.many else _noted(field, values[-1])

@@ -8,7 +8,8 @@ YES_NO = ("yes", "no")
 def _field(
     kind: FieldKind, *values: str, many: bool = False, optional: bool = False, value: Value = Value.TEXT
 ) -> Field:
-    return Field(kind, "", values, many, optional, value=value)
+    tools = ("texts", "pictures", "web") if value is Value.CALL else ()
+    return Field(kind, "", values, many, optional, tools=tools, value=value)
 
 
 THOUGHT = _field(FieldKind.THOUGHT)

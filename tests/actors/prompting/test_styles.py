@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from actors.messages import Field, FieldKind, Value
 from actors.prompting.form import Form, key
 from actors.prompting.reply import read
-from actors.prompting.reply_fields import plural
 from tests.actors.prompting.forms import FORMS
 
 # One to three words that no reader takes for a label, a bullet, a remark or `none`.
@@ -62,6 +61,10 @@ def replies(draw: st.DrawFn, form: Form) -> Reply:
         most = 4 if field.many else 1
         reply.append((field, draw(st.lists(one, min_size=1, max_size=most, unique=True))))
     return reply or [(form.fields[0], [draw(values(form.fields[0], form.choices))])]
+
+
+def plural(name: str) -> str:
+    return f"{name[:-1]}ies" if name.endswith("y") else name if name.endswith("s") else f"{name}s"
 
 
 def lines(reply: Reply, line: str = "{name}: {value}") -> str:

@@ -1,0 +1,88 @@
+"""Takes a model's own words out of its reply: no thoughts, no tokens of a chat template, no markup, no citations.
+
+Linear in the text's length: repetitions in patterns are bounded, possessive, or tried from one place only.
+"""
+
+import json
+import re
+from collections.abc import Callable
+
+from actors.prompting.safe_text import HTML, clean
+from actors.prompting.words import one_of_words
+
+# A tag or a token of a template: `<think>`, `<seed:think>`, `<|begin_of_box|>`, `[THINK]`, `◁think▷`.
+_MARK = re.compile(
+    r"<(?P<special>[|｜]?)(?P<tag>/?[^\W\d][\w:.▁-]{0,40})[|｜]?>|\[(?P<block>/?[A-Z][A-Z_]{2,24})\]|◁(?P<moon>/?\w{1,24})▷"
+)
+_PLACE = re.compile(r"begin|start|open|end|close|(?<![a-z])of(?![a-z])|[^a-z]")  # of a mark's name
+_THOUGHT = re.compile(one_of_words("tags", "thought"))
+_REPLY = re.compile(one_of_words("tags", "reply"))
+_TURN = re.compile(rf"s|{one_of_words('tags', 'turn')}")
+_HTML = re.compile(HTML, re.IGNORECASE)
+_CHANNEL = re.compile(r"<\|channel\|>final[^<\n]{0,20}(?:<\|constrain\|>[^<\n]{0,20})?<\|message\|>|assistantfinal")
+# A channel's name without its marks, which a decoder left out.
+_SILENT = re.compile(r"\s*(?:assistant)?(?:analysis|commentary|thought|thinking|reasoning)(?![*_]{0,3}\s?[:：])")
+_THOUGHT_BEGINS, _THOUGHT_ENDS = "\1", "\2"
+_TURN_ENDS = re.compile(r"\0|^## Question$", re.MULTILINE)  # or a model goes on with a prompt of its own
+
+_CITATION = re.compile(
+    r"\s?\(?【\d[^【】\n]{0,60}】\)?|\s?\[\^[^\]\n]{1,20}\]|\s?\^\[\d{1,2}\]\^|</?co\b[^<>\n]{0,40}>|<sup>\W?\d{1,3}\W?</sup>"
+)
+_LINK = re.compile(r"\[(?!\d+\])([^\[\]\n]{1,200})\](?:\((?:https?:|www\.|[/#])[^()\s]{0,500}\)|\[\d{1,3}\])")
+_LINE_BREAK = re.compile(r"<br\s?/?>|</?(?:p|div|li|ul|ol)>")
+_EMPHASIS = re.compile(r"</?(?:b|i|em|strong|u|code|cite)>")  # in small letters: `<B>` is a choice
+_FENCE = re.compile(r"\s*+(?:`{3,}+|~{3,}+)\s*+\w{0,20}+\s*+")
+
+
+def own_words(text: str, is_field: Callable[[str], object]) -> str:
+    """Returns what the model says. `is_field` is true for the name of a field, whose tag marks no thought."""
+    text = clean(text)
+    if not _is_object(text):  # marks inside one are quoted
+        text = _without_thoughts(text, is_field)
+    text = _LINK.sub(r"\1", _CITATION.sub("", text))
+    text = _EMPHASIS.sub("", _LINE_BREAK.sub("\n", text))
+    return "\n".join(line for line in text.split("\n") if not _FENCE.fullmatch(line)).strip()
+
+
+def _is_object(text: str) -> bool:
+    try:
+        return text.strip().startswith("{") and isinstance(json.loads(text, strict=False), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _without_thoughts(text: str, is_field: Callable[[str], object]) -> str:
+    """Removes thoughts, and what comes before or after the model's own turn.
+
+    The reply begins behind the last thought. Behind a thought that is never closed nothing is the model's reply.
+    """
+    text = text[max((final.end() for final in _CHANNEL.finditer(text)), default=0) :].rstrip()
+    if _SILENT.match(text):
+        return ""
+    text = _MARK.sub(lambda mark: _instead_of(mark, is_field), text)
+    text = text.rpartition(_THOUGHT_ENDS)[2].partition(_THOUGHT_BEGINS)[0]
+    # A token before any text ends nothing: the reply follows it.
+    turns = [turn for turn in _TURN_ENDS.split(text) if turn.strip() not in ("", "assistant", "model")]
+    return turns[0] if turns else ""
+
+
+def _instead_of(mark: re.Match[str], is_field: Callable[[str], object]) -> str:
+    """Returns what stands in place of a mark: a sign where a thought or a turn begins or ends, nothing, or itself.
+
+    A tag of any name that begins a line and is not the last word begins a thought.
+    """
+    written = (mark["tag"] or mark["block"] or mark["moon"]).lower()
+    name = _PLACE.sub("", written)
+    is_tag = mark["tag"] and not mark["special"]
+    if is_tag and (_HTML.fullmatch(name) or (name != "thinking" and is_field(name))):
+        return mark[0]
+    is_thought = _THOUGHT.search(name)
+    if not is_thought and _REPLY.search(name):
+        return ""
+    if not is_thought and (mark["special"] or _TURN.fullmatch(name)):
+        return "\0"
+    begins_line = mark.string[mark.start() - 1 : mark.start()] in ("", "\n")
+    if not is_thought and (not begins_line or mark.end() == len(mark.string)):
+        return mark[0]
+    # MedGemma puts its thoughts between `<unused94>` and `<unused95>`.
+    return _THOUGHT_ENDS if re.search(r"/|end|close|unused95", written) else _THOUGHT_BEGINS

@@ -1,0 +1,143 @@
+"""Takes decoration off a value, splits it from what it rests on, and compares it.
+
+Linear in the text's length: repetitions in patterns are bounded, possessive, or tried from one place only.
+"""
+
+import html
+import re
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+
+from actors.prompting.words import one_of_words
+
+_LONGEST = 1000  # characters; longer values are taken as they are
+_LEFT, _RIGHT = "\"'“‘«「`*$<", "\"'”’»」`*$>"
+_WRAPPED = re.compile("|".join(rf"[{a}]+([^{a}{b}]+)[{b}]+\.?" for a, b in zip(_LEFT, _RIGHT, strict=True)))
+_LATEX = re.compile(r"\\(?:boxed|text(?:bf|it|rm)?|math(?:bf|rm|it))\s?\{([^{}\n]{0,300}+)\}")
+BULLET = re.compile(
+    r"\A\s*+(?:[-*+•▪◦–]\s++(?!\|)|[Qq]?\(?\d{1,2}[.):]\s++|\(?[a-z][.)]\s++|\[\d{1,2}\]\s++|\[[ xX]\]\s++|>\s++)"
+)
+# A sentence ends after a word of three letters or more, a number or a bracket (`Dr. No` goes on), where one begins.
+SENTENCE_ENDS = re.compile(
+    r"(?:(?<=[^\W\d_]{3})|(?<=[\d)\]\"'”’%]))[.!?][\"'”’)\]]*+(?=\s+[^\W\d_a-z]|\s+[\[\"'“‘(\d])"
+)
+# Lines that are no part of the value above them: `---`, notes and offers of help.
+ENDS_A_VALUE = re.compile(rf"[\s|:+=_*~-]{{3,}}\Z|\W{{0,4}}{one_of_words('remarks', 'chatter')}\b", re.IGNORECASE)
+OFFER = re.compile(rf"\W{{0,4}}{one_of_words('remarks', 'offer')}\b.*", re.IGNORECASE)
+_REASON = rf"{one_of_words('remarks', 'reason')}\b(?! (?:far|if|long|much|opposed|soon|well)\b)[^!?;\n]*"
+_ORIGIN = rf"(?!from \d){one_of_words('remarks', 'origin')}\b[^()!?;\n]*"
+# What a value rests on, at its end: sources in brackets, or a clause with a reason.
+_SUPPORT = re.compile(
+    rf"(?:\s*\[(?:\w+:? )?\d{{1,2}}(?:\s?[,;–-]\s?\d{{1,2}})*\]|\s*\({_ORIGIN}\)|(?<=[^\W\d_]{{4}})[⁰¹²³⁴⁵⁶⁷⁸⁹†‡]"
+    rf"|(?:[,.]|\s[–—-])?\s{_REASON}|(?:,|\s[–—-])\s(?!from |see |per ){_ORIGIN})[\s.*_`]*\Z",
+    re.IGNORECASE,
+)
+_NOTHING = re.compile(
+    r"[(\[]?(?:(?:none|null|nil|n/?a|nothing|empty|no|[-–—]+|not applicable|not needed|left out|omitted)?"
+    r"(?:\s(?:needed|required|applicable|found|given|missing|relevant|at all|to add|of (?:them|these))){0,2}"
+    r"|none\s?[,;:.(–—-].*)[)\]]?",
+    re.IGNORECASE,
+)
+PLACEHOLDER = re.compile(
+    r"<[^<>]*\s[^<>]*\s[^<>]*>|<(?:the|an?|one) [^<>]+>|<(?-i:[A-Z]{3,})>"
+    r"|[<\[](?:text|value|string|number|letter|choice|option|word|name)[>\]]"
+    r"|[\[{(<](?:your|insert|explain|write|put|enter|fill in)\b[^\[\](){}<>]*[\]})>]"
+    r"|\[0-1\]|your (?:answer|reasoning)|see (?:above|below|text|reasoning|explanation)\.?",
+    re.IGNORECASE,
+)
+# A part of a word or of a longer number (`v2`, `1.000,5`) is no number.
+_NUMBER = re.compile(
+    r"(?<![\w.,])([-+]?(?:\d{1,40}(?:\.\d{1,40}|,\d{1,2})?|\.\d{1,40})(?:e[-+]?\d{1,4})?)(?!\w|[.,]\d)"
+    r"\s{0,4}(?:(%|percent\b)|(?:/|out of|of)\s{0,4}(\d{1,9}(?:\.\d{1,9})?))?",
+    re.IGNORECASE,
+)
+_POWERS = str.maketrans({power: f"^{i}" for i, power in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")})
+# Marks, and articles, that make no difference between two values.
+_NO_DIFFERENCE = re.compile(
+    r"[()\[\]\"“”*`_✅✔☑️]|[.,:;!](?=\s|\Z|[)\]])|(?<=\s)[–—-](?=\s)|(?<!\w)'|'(?!\w)|(?<!\w)(?:an|the)(?=\s)"
+)
+
+
+def bare(value: str) -> str:
+    """Removes emphasis, quotation marks, code marks and LaTeX around the whole of a value. Twice changes nothing."""
+    if len(value) > _LONGEST:
+        return value
+    while value.count("\\boxed") <= 1 and _LATEX.search(value):  # several boxes are no single value
+        value = _LATEX.sub(r"\1", value)
+    value = value.strip()
+    while wrapped := _WRAPPED.fullmatch(value):
+        value = wrapped[wrapped.lastindex or 0].strip()
+    return value
+
+
+def unwrapped(text: str) -> str:
+    """Removes a bullet, and decoration around the whole."""
+    # `2. Bundesliga`, `[2] shows it` and `- 3` begin with a number that belongs to them.
+    text = text if re.match(r"(?:\[|[-−–+]\s?\.?)?\d", text) else BULLET.sub("", text, count=1)
+    return html.unescape(bare(text))
+
+
+def split_support(value: str) -> tuple[str, str]:
+    """Splits a value from what it rests on: sources, and a clause with a reason. All is value where else none is."""
+    end = 0 if re.fullmatch(r"[a-z_]\w*\[\d+\]", value) else len(value)  # an element of a list
+    while 0 < end <= _LONGEST and (support := _SUPPORT.search(value, 0, end)):
+        end = support.start()
+    return (value[:end].rstrip(), value[end:]) if value[:end].strip(" *_`.") else (value, "")
+
+
+def takes_nothing_back(lines: Sequence[str], restates: Callable[[str], bool]) -> bool:
+    """True where the lines behind a value cannot change it. They are marks, offers, reasons, or the value again."""
+    for line in lines:
+        is_harmless = (
+            not any(map(str.isalnum, line)) or OFFER.match(line) or split_support(f"word, {line}")[0] == "word"
+        )
+        if not is_harmless and not restates(line):
+            return False
+    return True
+
+
+def is_nothing(text: str) -> bool:
+    """True for `none` in some words, perhaps with a remark, and for marks alone."""
+    return _NOTHING.fullmatch(text.strip(" .!*_`\"':;,")) is not None
+
+
+def option_named(value: str, spellings: Mapping[str, str | None]) -> str | None:
+    """Returns the option that a value names, with nothing behind it but what it rests on, which names no other.
+
+    spellings: options by their plain spelling; None for a spelling of several.
+    """
+    core, support = split_support(bare(value))
+    option = spellings.get(plain(core)) or spellings.get(plain(core.removeprefix("a ")))
+    for spelling, other in spellings.items():
+        if other != option and spelling != "a" and f" {spelling} " in f" {plain(support)} ":
+            return None
+    return option
+
+
+def plain(text: str) -> str:
+    """Returns a text as it is compared: without case, brackets, quotation marks, emphasis, articles and punctuation.
+
+    A sign or a point stays with its number: `- 3` is `-3`, `.5` is `0.5`, `10²` is `10^2`.
+    """
+    text = re.sub(r"(?<=\d)(?=[₀-₉])", "_", text.translate(_POWERS))
+    text = unicodedata.normalize("NFKC", text).casefold().replace("’", "'").strip(' *`"')
+    text = re.sub(r"\A(?:\+|([−–-]))\s?(?=\.?\d)", lambda sign: "-" if sign[1] else "", text)
+    text = re.sub(r"\A(-?)(?=\.\d)", r"\g<1>0", text)
+    return " ".join(_NO_DIFFERENCE.sub(" ", text).split())
+
+
+def stated_share(value: str) -> float | None:
+    """Reads a number in [0, 1] written as `0.8`, `80%`, `8/10` or `0,8`. None for others (words, ranges, 7, nan)."""
+    value = unicodedata.normalize("NFKC", value[:200].translate(_POWERS)).strip(" \t\n*_`\"'“”()[]{}~≈")
+    value = split_support(value)[0]
+    # All numbers have to agree, and no digit is of none.
+    if re.search(r"\d", _NUMBER.sub("", value)):
+        return None
+    shares = set()
+    for written, percent, most in _NUMBER.findall(value):
+        whole = float(most or (100 if percent else 1))
+        # A comma is a decimal one only after a leading 0 or before a per cent sign; `1,5` may be two numbers.
+        is_one = "," not in written or percent or written.startswith("0,")
+        shares.add(float(written.replace(",", ".")) / whole if whole and is_one else -1.0)
+    share = shares.pop() if len(shares) == 1 else -1.0
+    return share + 0.0 if 0 <= share <= 1 else None  # + 0.0: -0.0 is 0
