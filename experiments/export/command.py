@@ -35,14 +35,14 @@ def export(source: str, words: Sequence[str]) -> int:
 
     run = Path(source).expanduser()
     if format == "otel" and to.startswith(("http://", "https://")):
-        written = module.send(run, to)
+        summary = module.send(run, to)
     else:
         target = Path(to).expanduser().absolute()
         is_file = format == "otel"
         if os.path.lexists(target) and (is_replaced == "false" or target.is_dir() == is_file):
             raise UserError(f"export.to={to} exists: name another target, or add export.replace=true")
-        written = _write(module.write, run, target)
-    print(visible(f"{written} in {to}"))
+        summary = _write(module.write, run, target)
+    print(visible(f"{summary} in {to}"))
     return 0
 
 
@@ -51,10 +51,10 @@ def _write(write: Callable[[Path, Path], str], run: Path, target: Path) -> str:
     target.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".export-", dir=target.parent) as unfinished:
         export = Path(unfinished) / target.name
-        written = write(run, export)
+        summary = write(run, export)
         for file in (export, *export.rglob("*")):
             if file.is_file():
                 place = target / file.relative_to(export)
                 place.parent.mkdir(parents=True, exist_ok=True)
                 os.replace(file, place)
-    return written
+    return summary

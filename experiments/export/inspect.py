@@ -10,20 +10,23 @@ from functools import partial
 from itertools import groupby
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 from inspect_ai import event as ie
 from inspect_ai import log as il
 from inspect_ai import model as im
 from inspect_ai.scorer import Score
 
+from actors.messages import Message
 from experiments.config.saved import read
-from experiments.export.source import TimedDiscussion, discussions
+from experiments.export.source import TimedDiscussion, TimedTurn, discussions
 from experiments.records.recorder import RunFolder
-from experiments.records.records import by_question
+from experiments.records.records import Scored, by_question
 
-FACTS = ("method", "edges", "calls", "failed_turns", "cut_turns", "attack_success")
+SCORES = ("utility", "f1", "strict_em")
+SAMPLE_FIELDS = ("method", "edges", "calls", "failed_turns", "cut_turns", "attack_success")
+TURN_FIELDS = ("status", "agent", "round", "confidence", "heard", "tampered", "cut", "error")
 utc = partial(datetime.fromtimestamp, tz=UTC)  # from Unix time
-TURN = ("status", "agent", "round", "confidence", "heard", "tampered", "cut", "error")
 
 
 def write(run: Path, target: Path) -> str:
@@ -40,18 +43,16 @@ def logs(run: RunFolder) -> Iterator[il.EvalLog]:
     """Makes a log for each method. Raises UserError for damaged records."""
     config = read(run.config)
     model = config.models_named
-    for method, of_method in groupby(discussions(run), key=lambda one: one.scored.method):
-        held = list(of_method)
-        samples = [_sample(model, one) for one in held]
-        created = utc(min(one.started_s for one in held))
-        completed = utc(max(one.started_s + s.total_time for one, s in zip(held, samples, strict=True)))
-        utilities = [one.utility for one in by_question(each.scored for each in held) if not one.failed_calls]
-        mean = {"mean": il.EvalMetric(name="mean", value=fmean(utilities))} if utilities else {}
-        used = sum((sample.model_usage[model] for sample in samples), im.ModelUsage())
+    for method, method_discussions in groupby(discussions(run), key=lambda discussion: discussion.scored.method):
+        timed = list(method_discussions)
+        samples = [_sample(model, discussion) for discussion in timed]
+        created = utc(min(discussion.started_s for discussion in timed))
+        completed = utc(max(discussion.ends_s for discussion in timed))
+        usage = sum((sample.model_usage[model] for sample in samples), im.ModelUsage())
         yield il.EvalLog(
             status="success",
             eval=il.EvalSpec(
-                eval_id=held[0].id,
+                eval_id=timed[0].id,
                 created=created,
                 task=config.experiment,
                 task_args={"method": method, "run": run.name},
@@ -62,63 +63,98 @@ def logs(run: RunFolder) -> Iterator[il.EvalLog]:
             ),
             results=il.EvalResults(
                 total_samples=len(samples),
-                completed_samples=sum(sample.error is None for sample in samples),
-                scores=[il.EvalScore(name="utility", scorer="utility", scored_samples=len(utilities), metrics=mean)],
+                completed_samples=len([sample for sample in samples if sample.error is None]),
+                scores=[_mean_utility([discussion.scored for discussion in timed])],
             ),
-            stats=il.EvalStats(started_at=created, completed_at=completed, model_usage={model: used}),
+            stats=il.EvalStats(started_at=created, completed_at=completed, model_usage={model: usage}),
             samples=samples,
         )
 
 
+def _mean_utility(scores: list[Scored]) -> il.EvalScore:
+    utilities = [scored.utility for scored in by_question(scores) if not scored.failed_calls]
+    metrics = {"mean": il.EvalMetric(name="mean", value=fmean(utilities))} if utilities else {}
+    return il.EvalScore(name="utility", scorer="utility", scored_samples=len(utilities), metrics=metrics)
+
+
 def _sample(model: str, discussion: TimedDiscussion) -> il.EvalSample:
-    id, scored, started_s, turns = discussion
+    scored = discussion.scored
     # Ids of messages differ in all logs: `messages_df` takes equal ones for one message.
-    question = im.ChatMessageUser(id=id, content=scored.text, source="input")
-    said: dict[str, im.ChatMessageAssistant] = {}
+    question = im.ChatMessageUser(id=discussion.id, content=scored.text, source="input")
+    replies: dict[str, im.ChatMessageAssistant] = {}
     events: list[ie.Event] = []
-    for turn, time, _ in turns:
-        answer = "" if turn.answer is None else f"\n\nAnswer: {turn.answer}"
-        said[turn.id] = im.ChatMessageAssistant(
-            id=f"{id}/{turn.id}",
-            content=f"**{turn.agent}, round {turn.round}**\n\n{turn.content}{answer}",
-            model=model,
-            source="generate",
-            metadata={name: value for name in TURN if (value := getattr(turn, name)) not in ("", None, ())},
-        )
-        begun = {"timestamp": utc(started_s + time.start), "working_start": time.start, "span_id": turn.id}
-        ended = {**begun, "timestamp": utc(started_s + time.start + time.seconds)}
-        choice = im.ChatCompletionChoice(message=said[turn.id])
-        spent = {"input_tokens": turn.prompt_tokens, "output_tokens": turn.completion_tokens}
-        usage = im.ModelUsage(**spent, total_tokens=turn.tokens)
-        events += [
-            ie.SpanBeginEvent(id=turn.id, name=turn.agent, type="agent", **begun),
-            ie.ModelEvent(
-                model=model,
-                input=[question, *(said[other] for other in turn.heard if other in said)],
-                tools=[],
-                tool_choice="none",
-                config=im.GenerateConfig(seed=turn.seed),
-                output=im.ModelOutput(model=model, choices=[choice], usage=usage),
-                completed=ended["timestamp"],
-                **begun,
-            ),
-            ie.SpanEndEvent(id=turn.id, **ended),
-        ]
-    spent = {"input_tokens": scored.prompt_tokens, "output_tokens": scored.completion_tokens}
-    used = im.ModelUsage(**spent, total_tokens=scored.tokens)
-    scores = {name: getattr(scored, name) for name in ("utility", "f1", "strict_em") if not scored.failed_calls}
+    for turn in discussion.turns:
+        message = turn.message
+        reply = _reply(model, discussion.id, message)
+        heard = [replies[id] for id in message.heard if id in replies]
+        events += _events(model, turn, discussion.started_s, [question, *heard], reply)
+        replies[message.id] = reply
+    scores: dict[str, Score] = {}
+    error = None
+    if scored.failed_calls:
+        error = il.EvalError(message="a turn failed", traceback="", traceback_ansi="")
+    else:
+        for name, value in _fields(scored, SCORES).items():
+            scores[name] = Score(value=value, answer=scored.answer)
     return il.EvalSample(
         id=scored.question,
-        uuid=id,
+        uuid=discussion.id,
         epoch=1,
         input=scored.text,
         target=list(scored.gold),
-        messages=[question, *said.values()],
+        messages=[question, *replies.values()],
         output=im.ModelOutput.from_content(model, scored.answer or ""),
-        scores={name: Score(value=value, answer=scored.answer) for name, value in scores.items() if value is not None},
-        error=il.EvalError(message="a turn failed", traceback="", traceback_ansi="") if scored.failed_calls else None,
-        metadata={**scored.tags, **{name: getattr(scored, name) for name in FACTS}},
-        model_usage={model: used},
+        scores=scores,
+        error=error,
+        metadata={**scored.tags, **{name: getattr(scored, name) for name in SAMPLE_FIELDS}},
+        model_usage={model: _usage(scored)},
         events=events,
-        total_time=max((time.start + time.seconds for _, time, _ in turns), default=0.0),
+        total_time=discussion.ends_s - discussion.started_s,
     )
+
+
+def _reply(model: str, discussion: str, message: Message) -> im.ChatMessageAssistant:
+    answer = "" if message.answer is None else f"\n\nAnswer: {message.answer}"
+    return im.ChatMessageAssistant(
+        id=f"{discussion}/{message.id}",
+        content=f"**{message.agent}, round {message.round}**\n\n{message.content}{answer}",
+        model=model,
+        source="generate",
+        metadata=_fields(message, TURN_FIELDS),
+    )
+
+
+def _events(
+    model: str, turn: TimedTurn, started_s: float, heard: list[im.ChatMessage], reply: im.ChatMessageAssistant
+) -> list[ie.Event]:
+    """Makes an agent's span around one call of its model."""
+    message = turn.message
+    common: dict[str, Any] = {"working_start": turn.begins_s - started_s, "span_id": message.id}
+    choice = im.ChatCompletionChoice(message=reply)
+    return [
+        ie.SpanBeginEvent(id=message.id, name=message.agent, type="agent", timestamp=utc(turn.begins_s), **common),
+        ie.ModelEvent(
+            model=model,
+            input=heard,
+            tools=[],
+            tool_choice="none",
+            config=im.GenerateConfig(seed=message.seed),
+            output=im.ModelOutput(model=model, choices=[choice], usage=_usage(message)),
+            completed=utc(turn.ends_s),
+            timestamp=utc(turn.begins_s),
+            **common,
+        ),
+        ie.SpanEndEvent(id=message.id, timestamp=utc(turn.ends_s), **common),
+    ]
+
+
+def _usage(record: Scored | Message) -> im.ModelUsage:
+    return im.ModelUsage(
+        input_tokens=record.prompt_tokens, output_tokens=record.completion_tokens, total_tokens=record.tokens
+    )
+
+
+def _fields(record: object, names: tuple[str, ...]) -> dict[str, Any]:
+    """Fields of a record that are not empty."""
+    values = {name: getattr(record, name) for name in names}
+    return {name: value for name, value in values.items() if value not in ("", None, ())}

@@ -24,18 +24,25 @@ from opentelemetry.sdk.trace.export import SpanExportResult
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
-from actors.backends.model_settings import model_name
+from actors.backends.model_settings import ModelSettings, model_name
 from actors.errors import UserError
 from actors.messages import Status
 from experiments.config.saved import read
-from experiments.export.source import discussions
+from experiments.export.source import TimedDiscussion, TimedTurn, discussions
 from experiments.records.recorder import RunFolder
 
 # Attributes of a turn's span, and the fields of its message.
-FIELDS = {
-    **{"gen_ai.agent.name": "agent", "gen_ai.request.seed": "seed", "output.value": "content"},
-    **{"gen_ai.usage.input_tokens": "prompt_tokens", "gen_ai.usage.output_tokens": "completion_tokens"},
-    **{f"agora.{name}": name for name in ("id", "round", "calls", "answer", "confidence")},
+TURN_ATTRIBUTES = {
+    "gen_ai.agent.name": "agent",
+    "gen_ai.request.seed": "seed",
+    "output.value": "content",
+    "gen_ai.usage.input_tokens": "prompt_tokens",
+    "gen_ai.usage.output_tokens": "completion_tokens",
+    "agora.id": "id",
+    "agora.round": "round",
+    "agora.calls": "calls",
+    "agora.answer": "answer",
+    "agora.confidence": "confidence",
 }
 IDS = ("traceId", "spanId", "parentSpanId")
 
@@ -54,97 +61,128 @@ class _Ids(IdGenerator):
 
 def spans(run: Path) -> Iterator[list[ReadableSpan]]:
     """Makes the spans of each evaluated discussion, the root first. Raises UserError for damaged records."""
-    folder, ids = RunFolder.open(run), _Ids()
+    folder = RunFolder.open(run)
     config = read(folder.config)
+    ids = _Ids()
     resource = Resource({"service.name": "agora-mm", "agora.run": folder.name})
     tracer = TracerProvider(ALWAYS_ON, resource, shutdown_on_exit=False, id_generator=ids).get_tracer("agora-mm")
-    for id, scored, started_s, turns in discussions(folder):
-        ids.trace, ids.span = _digest(16, id), _digest(8, id)
-        started_ns = ends_ns = round(started_s * 1e9)
-        root = tracer.start_span(f"invoke_workflow {scored.method}", Context(), start_time=started_ns)
-        answer = scored.answer or ""
-        root.set_attributes(
-            {
-                "gen_ai.conversation.id": id,
-                "gen_ai.operation.name": "invoke_workflow",
-                "gen_ai.workflow.name": scored.method,
-                "gen_ai.input.messages": _messages("user", scored.text),
-                "gen_ai.output.messages": _messages("assistant", answer, finish_reason="stop"),
-                "agora.gold": scored.gold,
-                # OpenInference's names, which Phoenix shows.
-                **{"openinference.span.kind": "CHAIN", "input.value": scored.text, "output.value": answer},
-            }
-        )
-        made = [root]
-        for turn, time, is_recorded in turns:
-            ids.span = _digest(8, id, turn.id)
-            links = [otel.Link(otel.SpanContext(ids.trace, _digest(8, id, other), False)) for other in turn.heard]
-            begins_ns = started_ns + round(time.start * 1e9)
-            own = otel.set_span_in_context(root)
-            span = tracer.start_span(f"invoke_agent {turn.agent}", own, links=links, start_time=begins_ns)
-            (model, _), ok = config.model_of_role(turn.agent) or (config.model, None), turn.status is Status.OK
-            ended = {"name": turn.agent, "finish_reason": "stop" if ok else "error"}
-            span.set_attributes(
-                {
-                    "gen_ai.conversation.id": id,
-                    "gen_ai.operation.name": "invoke_agent",
-                    "gen_ai.provider.name": model.kind,
-                    "gen_ai.request.model": model_name(model),
-                    "gen_ai.output.messages": _messages("assistant", turn.content, **ended),
-                    **{name: value for name, field in FIELDS.items() if (value := getattr(turn, field)) is not None},
-                }
+    for discussion in discussions(folder):
+        ids.trace = _digest(16, discussion.id)
+        ids.span = _digest(8, discussion.id)
+        root = _start_root(tracer, discussion)
+        discussion_spans = [root]
+        for turn in discussion.turns:
+            message = turn.message
+            ids.span = _digest(8, discussion.id, message.id)
+            heard = [otel.SpanContext(ids.trace, _digest(8, discussion.id, id), False) for id in message.heard]
+            span = tracer.start_span(
+                f"invoke_agent {message.agent}",
+                otel.set_span_in_context(root),
+                links=[otel.Link(context) for context in heard],
+                start_time=_nanoseconds(turn.begins_s),
             )
-            span.set_attribute("agora.times", "recorded" if is_recorded else "made_up")
-            if is_recorded:
-                span.set_attribute("gen_ai.usage.cache_read.input_tokens", time.cached_tokens)
-            if not ok:
-                span.set_status(otel.StatusCode.ERROR, turn.error)
-                span.set_attribute("error.type", turn.status)
-            ends_ns = max(ends_ns, end_ns := begins_ns + round(time.seconds * 1e9))
-            span.end(end_ns)
-            made.append(span)
-        if not scored.failed_calls:
-            score: Any = {"gen_ai.evaluation.name": "utility", "gen_ai.evaluation.score.value": scored.utility}
+            model, _ = config.model_of_role(message.agent) or (config.model, None)
+            span.set_attributes(_turn_attributes(discussion.id, turn, model))
+            if message.status is not Status.OK:
+                span.set_status(otel.StatusCode.ERROR, message.error)
+                span.set_attribute("error.type", message.status)
+            span.end(_nanoseconds(turn.ends_s))
+            discussion_spans.append(span)
+        ends_ns = _nanoseconds(discussion.ends_s)
+        if not discussion.scored.failed_calls:
+            score: dict[str, Any] = {"gen_ai.evaluation.name": "utility"}
+            score["gen_ai.evaluation.score.value"] = discussion.scored.utility
             root.add_event("gen_ai.evaluation.result", score, ends_ns)
         root.end(ends_ns)
-        yield cast(list[ReadableSpan], made)
+        yield cast(list[ReadableSpan], discussion_spans)
+
+
+def _start_root(tracer: otel.Tracer, discussion: TimedDiscussion) -> otel.Span:
+    scored = discussion.scored
+    answer = scored.answer or ""
+    root = tracer.start_span(
+        f"invoke_workflow {scored.method}", Context(), start_time=_nanoseconds(discussion.started_s)
+    )
+    root.set_attributes(
+        {
+            "gen_ai.conversation.id": discussion.id,
+            "gen_ai.operation.name": "invoke_workflow",
+            "gen_ai.workflow.name": scored.method,
+            "gen_ai.input.messages": _messages("user", scored.text),
+            "gen_ai.output.messages": _messages("assistant", answer, finish_reason="stop"),
+            "agora.gold": scored.gold,
+            # OpenInference's names, which Phoenix shows.
+            "openinference.span.kind": "CHAIN",
+            "input.value": scored.text,
+            "output.value": answer,
+        }
+    )
+    return root
+
+
+def _turn_attributes(discussion: str, turn: TimedTurn, model: ModelSettings) -> dict[str, Any]:
+    message = turn.message
+    finish_reason = "stop" if message.status is Status.OK else "error"
+    attributes: dict[str, Any] = {
+        "gen_ai.conversation.id": discussion,
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.provider.name": model.kind,
+        "gen_ai.request.model": model_name(model),
+        "gen_ai.output.messages": _messages(
+            "assistant", message.content, name=message.agent, finish_reason=finish_reason
+        ),
+        "agora.times": "recorded" if turn.is_recorded else "made_up",
+    }
+    if turn.is_recorded:
+        attributes["gen_ai.usage.cache_read.input_tokens"] = turn.cached_tokens
+    for attribute, field in TURN_ATTRIBUTES.items():
+        value = getattr(message, field)
+        if value is not None:
+            attributes[attribute] = value
+    return attributes
 
 
 def write(run: Path, target: Path) -> str:
     """Writes a run's spans to a file as OTLP's JSON, a discussion a line. Returns what was written."""
     number = 0
     with target.open("w") as file:
-        for made in spans(run):
-            request = MessageToJson(encode_spans(made), use_integers_for_enums=True)
-
-            def hexadecimal(fields: dict[str, Any]) -> dict[str, Any]:
-                """Writes ids in hexadecimal: OTLP's JSON differs in them from JSON of other protocol buffers."""
-                return {key: base64.b64decode(of).hex() if key in IDS else of for key, of in fields.items()}
-
-            file.write(f"{json.dumps(json.loads(request, object_hook=hexadecimal))}\n")
-            number += len(made)
+        for discussion_spans in spans(run):
+            request = MessageToJson(encode_spans(discussion_spans), use_integers_for_enums=True)
+            file.write(f"{json.dumps(json.loads(request, object_hook=_with_hexadecimal_ids))}\n")
+            number += len(discussion_spans)
     return f"{number:,} spans"
+
+
+def _with_hexadecimal_ids(fields: dict[str, Any]) -> dict[str, Any]:
+    """Writes ids in hexadecimal: OTLP's JSON differs in them from JSON of other protocol buffers."""
+    return {key: base64.b64decode(value).hex() if key in IDS else value for key, value in fields.items()}
 
 
 def send(run: Path, address: str) -> str:
     """Sends a run's spans to an endpoint of OTLP over HTTP. Returns what was sent. Raises UserError where it fails."""
-    logged, log = BufferingHandler(1_000), logging.getLogger("opentelemetry")
-    log.addHandler(logged)
+    handler = BufferingHandler(1_000)
+    log = logging.getLogger("opentelemetry")
+    log.addHandler(handler)
     log.propagate = False  # its reason is in the error
-    exporter, number = OTLPSpanExporter(address), 0
-    for made in spans(run):
-        if exporter.export(made) is not SpanExportResult.SUCCESS:
-            reason = logged.buffer[-1].getMessage() if logged.buffer else "no reason given"
+    exporter = OTLPSpanExporter(address)
+    number = 0
+    for discussion_spans in spans(run):
+        if exporter.export(discussion_spans) is not SpanExportResult.SUCCESS:
+            reason = handler.buffer[-1].getMessage() if handler.buffer else "no reason given"
             raise UserError(
                 f"export.to={address} took {number:,} spans and refused the next ({reason}); expected a collector's "
                 "address, such as http://localhost:4318/v1/traces"
             )
-        number += len(made)
+        number += len(discussion_spans)
     return f"{number:,} spans"
 
 
-def _messages(role: str, text: str, **more: str) -> str:
-    return json.dumps([{"role": role, "parts": [{"type": "text", "content": text}], **more}])
+def _messages(role: str, text: str, **fields: str) -> str:
+    return json.dumps([{"role": role, "parts": [{"type": "text", "content": text}], **fields}])
+
+
+def _nanoseconds(seconds: float) -> int:
+    return round(seconds * 1e9)
 
 
 def _digest(size: int, *parts: str) -> int:
