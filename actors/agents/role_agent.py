@@ -191,8 +191,8 @@ def cut_more(
     As many as the excess is estimated to need: the next attempt shows whether that was enough.
     """
     order = least_relevant(question, reads, cut)
-    excess = completion.prompt_tokens - completion.limit_tokens if completion.limit_tokens > 0 else 0
-    if excess <= 0:
+    excess = completion.prompt_tokens - completion.limit_tokens
+    if completion.limit_tokens <= 0 or excess <= 0:
         # `ceil` takes at least one while any is left, so that attempts end.
         return [source.id for source in order[: ceil(CUT_SHARE * len(order))]]
 

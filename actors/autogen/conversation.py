@@ -122,7 +122,9 @@ def _section(message: LLMMessage, images: list[Source]) -> str:
     if isinstance(message, UserMessage):
         return f"{MESSAGE}\n[{message.source}] {_indented(_text(message, images))}"
     if isinstance(message, AssistantMessage):
-        thought = f"{MESSAGE}\n[you] {_indented(message.thought)}\n" if message.thought else ""
+        thought = ""
+        if message.thought:
+            thought = f"{MESSAGE}\n[you] {_indented(message.thought)}\n"
         if isinstance(message.content, str):
             return f"{thought}{MESSAGE}\n[you] {_indented(message.content)}"
         lines = [f"{thought}{TOOL_CALL}"]
@@ -144,12 +146,18 @@ def _text(message: UserMessage, images: list[Source]) -> str:
     """Returns the text of a message, with the ids of its pictures in place."""
     if isinstance(message.content, str):
         return message.content
-    sources = [part if isinstance(part, str) else source_of(part) for part in message.content]
-    images += [part for part in sources if isinstance(part, Source)]
+    lines = []
+    length = 0
+    for part in message.content:
+        if isinstance(part, str):
+            lines.append(part)
+            length = len(lines)
+        else:
+            source = source_of(part)
+            images.append(source)
+            lines.append(f"[{source.id}]")
     # The request has all pictures: those at the end need no place in the text.
-    while sources and isinstance(sources[-1], Source):
-        sources.pop()
-    return "\n".join(part if isinstance(part, str) else f"[{part.id}]" for part in sources)
+    return "\n".join(lines[:length])
 
 
 def _indented(text: str) -> str:

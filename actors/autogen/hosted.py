@@ -75,12 +75,12 @@ class Host:
         if not request.correction:
             await self.close()
         is_new = self._ask is None
-        reported = Usage()
+        agent_usage = Usage()
         try:
             if self._ask is None:
                 self._agent = self._make_agent(request, self._responses.append)
                 self._ask = reply_function(self._agent)
-            text, reported = await self._ask(request, is_new)
+            text, agent_usage = await self._ask(request, is_new)
             is_cut_off = bool(self._responses) and self._responses[-1].completion.stop == "length"
             reply = Completion(request.id, text, stop="length" if is_cut_off else "stop")
         except ModelGone:  # ends the run: later turns would fail, too
@@ -92,16 +92,16 @@ class Host:
                     await self.close()  # the agent would remember the evidence that is cut
                     return ModelResponse(response.completion, 0, self._usage())
             reply = Completion(request.id, "", stop="error", error=one_line(f"{type(error).__name__}: {error}"))
-        return self._counted(reply, reported)
+        return self._counted(reply, agent_usage)
 
-    def _counted(self, reply: Completion, reported: Usage) -> ModelResponse:
+    def _counted(self, reply: Completion, agent_usage: Usage) -> ModelResponse:
         """Adds the tokens of the run's model to a reply. Without a call of that model, the agent's report counts."""
         completions = [response.completion for response in self._responses if response.calls]
         if not completions:
-            prompt_tokens = reported.prompt_tokens
-            completion_tokens = reported.completion_tokens
-            calls = reported.calls
-            usage = self._usage() + reported
+            prompt_tokens = agent_usage.prompt_tokens
+            completion_tokens = agent_usage.completion_tokens
+            calls = agent_usage.calls
+            usage = self._usage() + agent_usage
         else:
             prompt_tokens = sum(completion.prompt_tokens for completion in completions)
             completion_tokens = sum(completion.completion_tokens for completion in completions)

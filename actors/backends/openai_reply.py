@@ -140,7 +140,8 @@ def _fault(
         return EndpointFault(Why.CLOSED, reason, status)
     if status in PASSING or status >= 500:
         wait_s = asked_pause_s(headers, now)
-        return EndpointFault(Why.LIMITED if status == 429 or wait_s else Why.PASSING, reason, status, wait_s)
+        is_limited = status == 429 or bool(wait_s)
+        return EndpointFault(Why.LIMITED if is_limited else Why.PASSING, reason, status, wait_s)
 
     parameter = error.get("param")
     if isinstance(parameter, str) and parameter not in text:
@@ -196,11 +197,13 @@ def _completion(request: Request, data: Any, headers: Mapping[str, str], body: b
         if not has_ended and not is_cut_off:
             error = f"the reply ended early (finish_reason {finish})"
 
+    # Tokens of another text do not belong to this one.
+    tokens: Tokens = ()
+    if text == reply:
+        tokens = _tokens(choice.get("logprobs"), text)
     prompt_tokens, completion_tokens, cached_tokens = _usage(data.get("usage"))
-    model, provider, build = (
-        shortened(redact(name)) if isinstance(name, str) else ""
-        for name in (data.get("model"), data.get("provider"), data.get("system_fingerprint"))
-    )
+    served = (data.get("model"), data.get("provider"), data.get("system_fingerprint"))
+    model, provider, build = (shortened(redact(name if isinstance(name, str) else "")) for name in served)
     return Completion(
         request.id,
         text,
@@ -209,8 +212,7 @@ def _completion(request: Request, data: Any, headers: Mapping[str, str], body: b
         cached_tokens,
         stop=stop,
         error=error,
-        # Tokens of another text do not belong to this one.
-        tokens=_tokens(choice.get("logprobs"), text) if text == reply else (),
+        tokens=tokens,
         served=(model, provider, build),
     )
 
@@ -218,7 +220,9 @@ def _completion(request: Request, data: Any, headers: Mapping[str, str], body: b
 def _text_of_parts(parts: list[dict[str, Any]]) -> str | None:
     """Joins the texts of a content, without the model's thoughts, as Mistral lists them. None where there is none."""
     texts = [part.get("text") for part in parts if part.get("type") == "text"]
-    return "".join(text for text in texts if isinstance(text, str)) if texts else None
+    if not texts:
+        return None
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 def _tokens(likelihoods: Any, text: str) -> Tokens:
@@ -227,8 +231,9 @@ def _tokens(likelihoods: Any, text: str) -> Tokens:
         tokens = [(entry["token"], float(entry["logprob"])) for entry in likelihoods["content"]]
     except (LookupError, TypeError, ValueError, OverflowError):
         return ()
-    are_usual = all(isinstance(token, str) and math.isfinite(logprob) for token, logprob in tokens)
-    return of_text(tokens, text) if are_usual else ()
+    if not all(isinstance(token, str) and math.isfinite(logprob) for token, logprob in tokens):
+        return ()
+    return of_text(tokens, text)
 
 
 def _usage(usage: Any) -> tuple[int, int, int]:
@@ -269,8 +274,10 @@ def _sizes(request: Request, error: Mapping[str, Any], text: str) -> tuple[int, 
     if not numbers:
         return 0, max(0, largest - reply)
     context = numbers[-1]
+    if context <= reply:
+        return 0, 0
     # Where the prompt may fit without its reply, either number may be the context: the smaller one is safe.
-    return (prompt, context - reply) if context > reply else (0, 0)
+    return prompt, context - reply
 
 
 def _message(data: Any) -> str:

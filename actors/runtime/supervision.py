@@ -100,10 +100,11 @@ async def supervise(actor: Actor, on_event: OnEvent, hung_s: float) -> None:
                 await asyncio.wait([words], timeout=AGAIN_S)
                 reason = words.result() if words.done() else ""
                 words.cancel()
+                details = ""
                 if kills() > killed or reason == OUT_OF_MEMORY:
                     details = f", {LESS},"
-                else:
-                    details = f" ({reason})" if reason else ""
+                elif reason:
+                    details = f" ({reason})"
                 killed = kills()
                 _report(on_event, f"{actor.title} {fault}{details} and is started again")
                 noticed_s = time.monotonic()
