@@ -4,20 +4,19 @@ import asyncio
 import functools
 import hashlib
 import logging
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ray.exceptions import RayError
-
-from actors.errors import ModelError, ModelGone, ModelLost
+from actors.errors import ModelGone, ModelLost
 from actors.messages import Abilities, Completion, Request
 from actors.models import Model
 from actors.runtime.launcher import ModelPool
-from actors.runtime.remote import GONE, Actor, loss
+from actors.runtime.remote import Actor, loss
 from actors.runtime.service_client import Client
+from actors.runtime.supervision import wait_until_up
 
-RETRY_S = 0.25
 # Preempted machines and kills for memory come in series, and a failed turn changes results: two losses are no proof.
 LOSSES = 5
 LOST = f"replica lost: it worked on this request, {LOSSES} times in a row"
@@ -104,26 +103,25 @@ class ReplicaPool:
     async def _wait_until_up(self, number: int) -> None:
         """Takes a replica into use again once it is ready. It counts as gone while that takes too long, and for good
         when it can never be."""
-        deadline_s: float | None = asyncio.get_running_loop().time() + self._restart_timeout_s
-        while number not in self._up:
-            try:
-                async with asyncio.timeout_at(deadline_s):
-                    try:
-                        await self._replicas[number].ready()
-                    except ModelLost:
-                        await asyncio.sleep(RETRY_S)
-                        continue
-                self._up.add(number)
-                self._gone.pop(number, None)
-            except TimeoutError:
-                deadline_s = None
+        ready = asyncio.create_task(self._replicas[number].ready())
+        try:
+            await asyncio.wait([ready], timeout=self._restart_timeout_s)
+            if not ready.done():
                 self._gone[number] = f"was not up again after {self._restart_timeout_s:g} s"
-            except Exception as error:
-                self._gone[number] = f"cannot be started again: {error}"
-                break
-            finally:
-                self._changed.set()  # wakes all requests that wait for a replica
-                self._changed = asyncio.Event()
+                self._wake()
+            await ready
+            self._gone.pop(number, None)
+            self._up.add(number)
+        except Exception as error:
+            self._gone[number] = f"cannot be started again: {error}"
+        finally:
+            ready.cancel()
+            self._wake()
+
+    def _wake(self) -> None:
+        """Wakes all requests that wait for a replica."""
+        self._changed.set()
+        self._changed = asyncio.Event()
 
 
 @functools.lru_cache(maxsize=4096)
@@ -139,8 +137,7 @@ def ranking(prefix: str, replicas: int) -> tuple[int, ...]:
 class RemoteReplica:
     """A replica in another process: a client of its service, and the actor's own methods.
 
-    All calls raise ModelLost while its process is gone or about to end; `ready` another exception when it never will be
-    up again.
+    `complete` and `abilities` raise ModelLost while its process is gone or about to end.
     """
 
     def __init__(self, actor: Actor) -> None:
@@ -154,12 +151,8 @@ class RemoteReplica:
         return self.complete.load
 
     async def ready(self) -> None:
-        try:
-            await self._actor.call("ready")
-        except RayError as error:
-            if await self._actor.given_up(error):
-                raise ModelError(f"it {GONE}") from error  # no ModelLost, so that the pool gives it up
-            raise ModelLost(loss(error)) from error
+        """Waits until it is up. Raises ClusterError where it never will be."""
+        await wait_until_up(self._actor, starts=math.inf)
 
     async def abilities(self) -> Abilities:
         try:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from ray.exceptions import OutOfMemoryError, RayActorError, RayError
+from ray.exceptions import NodeDiedError, OutOfMemoryError, RayActorError, RayError
 
 from actors.errors import ClusterError, ModelLost
 from actors.processes import kills
@@ -15,7 +15,7 @@ from actors.runtime.remote import OUT_OF_MEMORY, RESTARTS, Actor, loss, one_line
 
 START_S = 120.0  # all comes up, unless there is a model to load that takes longer
 STARTS = 3
-RETRY_S = 2.0
+RETRY_S = 0.5
 PULSE_S = 5.0
 AGAIN_S = 1.0
 STARTING = 2  # times as long as a process that is up may a new one be without a sign of life
@@ -46,7 +46,7 @@ async def wait_until_up(actor: Actor, starts: float = STARTS) -> Actor:
             _, process = await actor.call("pulse")
             await actor.call("ready")
             return actor
-        except (RayActorError, OutOfMemoryError, ModelLost) as error:
+        except (RayActorError, OutOfMemoryError, NodeDiedError, ModelLost) as error:
             if process:
                 dead_processes.add(process)
             given_up = await actor.given_up(error)

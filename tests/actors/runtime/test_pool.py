@@ -95,9 +95,13 @@ class Far:
         return self.complete.load
 
     async def ready(self) -> None:
-        if self._process.ended and not self._restarts:
-            raise ModelError("it died too often")
-        await self.process.ready()
+        while True:
+            if self._process.ended and not self._restarts:
+                raise ModelError("it died too often")
+            try:
+                return await self.process.ready()
+            except ModelLost:
+                await asyncio.sleep(0.01)
 
     async def abilities(self) -> Abilities:
         self.told += 1
@@ -113,7 +117,6 @@ class Far:
 @pytest.fixture(autouse=True)
 async def here(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
     monkeypatch.setattr("actors.runtime.process.own_host", lambda: "127.0.0.1")
-    monkeypatch.setattr("actors.runtime.pool.RETRY_S", 0.01)
     yield
     while Process.made:
         Process.made.pop()._service.close()
