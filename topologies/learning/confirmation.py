@@ -6,7 +6,6 @@ is higher by some standard errors.
 """
 
 from collections.abc import Callable, Mapping
-from itertools import product
 
 import numpy as np
 import torch
@@ -19,7 +18,8 @@ from topologies.learning.edge_state import EdgeState
 from topologies.learning.spec import CONFIRMED, CONFIRMING, GRAPHS, PRUNED, RANDOM, UNPRUNED, LearnerSpec
 from topologies.wiring import Bools, Floats, Ints, Wirings
 
-LOOKS = 4  # at most
+LOOKS = 4
+"""Largest number of looks."""
 LEADS = np.array([0.0, 1.0, 0.25, 1.0])
 """Lead that each graph needs over a cut one, in standard errors of the difference of means.
 
@@ -31,7 +31,7 @@ CLEAR = 2.0
 class Confirmation:
     """Compares a learner's pruned graph with simple graphs and leaves the winner, in its last steps.
 
-    every: all edges that are learned, bool [unit, unit] by kind. pruned: the pruned graph's wirings, by features of
+    existing: all edges that are learned, bool [unit, unit] by kind. pruned: the pruned graph's wirings, by features of
     questions or without; left: its edges, bool [rounds or 1, unit, unit] by kind.
     state: `scores`: mean utility [steps, graphs], NaN where a graph was not tried or its discussions failed; [1] each:
     `phase`, `winner` (its place), `steps` to take, those `done`, and the number of `failed` discussions.
@@ -43,24 +43,28 @@ class Confirmation:
         self,
         spec: LearnerSpec,
         edges: EdgeState,
-        every: Mapping[str, Tensor],
+        existing: Mapping[str, Tensor],
         pruned: Callable[[Floats | None], Wirings],
         left: Callable[[], Mapping[str, Tensor]],
     ) -> None:
-        self.spec, self.edges, self.every, self.pruned, self.left = spec, edges, every, pruned, left
+        self.spec = spec
+        self.edges = edges
+        self.existing = existing
+        self.pruned = pruned
+        self.left = left
         self.state: dict[str, Tensor] = {}
         if spec.confirming:
-            scores = torch.full((spec.pruning.steps, len(GRAPHS)), torch.nan, dtype=torch.float64)
-            self.state = {name: torch.zeros(1).long() for name in ("phase", "winner", "steps", "done", "failed")}
-            self.state["scores"] = scores
+            self._set(phase=0, winner=0, steps=0, done=0, failed=0)
+            shape = (spec.pruning.steps, len(GRAPHS))
+            self.state["scores"] = torch.full(shape, torch.nan, dtype=torch.float64)
 
     @property
     def phase(self) -> int:
-        return self._now("phase")
+        return self._number("phase")
 
     @property
     def winner(self) -> str:
-        return GRAPHS[self._now("winner")]
+        return GRAPHS[self._number("winner")]
 
     @property
     def undone(self) -> bool:
@@ -71,14 +75,15 @@ class Confirmation:
     def scores(self) -> Floats:
         """Rows so far [steps done, graphs]."""
         scores: Floats = self.state["scores"].numpy()
-        return scores[: self._now("done")]
+        return scores[: self._number("done")]
 
     @property
     def lookahead(self) -> int:
         """Number of steps beyond the next one until the next look."""
-        steps, done = self._now("steps"), self._now("done")
-        each = -(-steps // LOOKS)
-        return min(each - done % each, steps - done) - 1
+        steps = self._number("steps")
+        done = self._number("done")
+        between_looks = -(-steps // LOOKS)
+        return min(between_looks - done % between_looks, steps - done) - 1
 
     def begin(self, steps: int) -> None:
         """Begins to compare, on so many steps' questions."""
@@ -86,72 +91,84 @@ class Confirmation:
 
     def sample(self, k: int, questions: int, step: int, features: Floats | None) -> Wirings:
         """Draws wirings of the compared graphs: the pruned one by the questions' features, each random one anew."""
-        draw, batch = np.random.default_rng(derive_seed(self.spec.seed, "compared", step)), []
-        for question, place in product(range(questions), places(step, k // questions)):
-            if GRAPHS[place] == PRUNED:
-                batch.append(self.pruned(None if features is None else features[[question]]))
-            else:
-                edges = self._simple(GRAPHS[place], draw)
-                left = self.edges.between_agents(edges)
-                read = left["decision"].flatten().numpy() if self.every["decision"].any() else None
-                batch.append(as_wirings(self.edges.acyclic(left), self.spec.rounds, decision=read))
-        return joined(batch)
+        draw = np.random.default_rng(derive_seed(self.spec.seed, "compared", step))
+        wirings = []
+        for question in range(questions):
+            for place in places(step, k // questions):
+                if GRAPHS[place] == PRUNED:
+                    wirings.append(self.pruned(None if features is None else features[[question]]))
+                else:
+                    wirings.append(self._simple_wirings(GRAPHS[place], draw))
+        return joined(wirings)
 
     def learn(self, step: int, questions: int, utility: Floats, failed: Bools) -> None:
         """Adds a step's utilities [k], equally many of each question. Ends the confirmation after the last look."""
-        look, done = not self.lookahead, self._now("done")
-        row = self.state["scores"][done]
-        place = np.tile(places(step, len(utility) // questions), questions)
-        for graph in np.unique(place[~failed]):
-            row[graph] = float(utility[~failed & (place == graph)].mean())
-        self._set(done=done + 1, failed=self._now("failed") + int(failed.sum()))
-        if done + 1 == self._now("steps") or (look and decided(self.scores, self.spec.settings.error_rate)):
+        is_look = self.lookahead == 0
+        done = self._number("done")
+        graph = np.tile(places(step, len(utility) // questions), questions)
+        for place in np.unique(graph[~failed]):
+            self.state["scores"][done, place] = float(utility[~failed & (graph == place)].mean())
+        self._set(done=done + 1, failed=self._number("failed") + int(failed.sum()))
+        is_last = done + 1 == self._number("steps")
+        if is_last or (is_look and decided(self.scores, self.spec.settings.error_rate)):
             self.decide()
 
     def decide(self) -> None:
         """Ends the confirmation: the winner's edges are left."""
         mean, error = leads(self.scores)
-        after = self.left()
-        cut = any(bool((every & ~after[kind]).any()) for kind, every in self.every.items())
-        winner = int(np.where(mean > (LEADS if cut else CLEAR) * error, mean, 0).argmax())
+        left = self.left()
+        cut = any(bool((edges & ~left[kind]).any()) for kind, edges in self.existing.items())
+        needed = (LEADS if cut else CLEAR) * error
+        winner = int(np.where(mean > needed, mean, 0).argmax())
         self._set(phase=CONFIRMED, winner=winner)
-        if winner:
+        if self.undone:
             draw = np.random.default_rng(derive_seed(self.spec.seed, "chosen graph"))
-            for kind, left in self._simple(GRAPHS[winner], draw).items():
-                self.edges.replace(kind, left)
+            for kind, edges in self._simple(self.winner, draw).items():
+                self.edges.replace(kind, edges)
 
     def words(self) -> str:
         """Describes what came out; empty before that."""
         if self.phase != CONFIRMED:
             return ""
-        done = f"cut undone, {self.winner} graph left" if self.undone else "pruned graph kept"
+        outcome = f"cut undone, {self.winner} graph left" if self.undone else "pruned graph kept"
+        after = f"after {len(self.scores)} steps"
+        failed = self._number("failed")
+        if failed:
+            after += f", {failed} failed discussions not counted"
         mean, error = leads(self.scores)
-        others = (f"{name} {mean[i]:+.3f} (error {error[i]:.3f})" for i, name in enumerate(GRAPHS) if i)
-        failed = self._now("failed")
-        after = f"after {len(self.scores)} steps" + f", {failed} failed discussions not counted" * (failed > 0)
-        return f"{done} {after}; utility minus that of the pruned graph: {', '.join(others)}"
+        others = [f"{name} {mean[i]:+.3f} (error {error[i]:.3f})" for i, name in enumerate(GRAPHS)][1:]
+        return f"{outcome} {after}; utility minus that of the pruned graph: {', '.join(others)}"
 
     def doubts(self) -> tuple[str, ...]:
         """Returns the outcome where the pruned graph has not the highest mean, or no mean."""
-        return (self.words(),) if self.phase == CONFIRMED and not leads(self.scores)[0][1:].max() < 0 else ()
+        if self.phase != CONFIRMED or leads(self.scores)[0][1:].max() < 0:
+            return ()
+        return (self.words(),)
 
-    def _now(self, name: str) -> int:
-        return int(self.state[name]) if self.state else 0
+    def _number(self, name: str) -> int:
+        return int(self.state[name]) if name in self.state else 0
 
     def _set(self, **numbers: int) -> None:
         self.state |= {name: torch.tensor([number]) for name, number in numbers.items()}
 
     def _simple(self, name: str, draw: np.random.Generator) -> dict[str, Tensor]:
         """Edges of a graph to compare the pruned one with, bool [1, unit, unit] by kind."""
-        edges = {}
-        for kind, each in self.every.items():
-            every = each[None]
-            edges[kind] = every & (name == UNPRUNED or kind == "decision")
+        graph = {}
+        for kind, existing in self.existing.items():
+            edges = existing[None] & (name == UNPRUNED or kind == "decision")
             if name == RANDOM:
-                drawn = draw.permutation(every.flatten().nonzero().squeeze(1).numpy())
-                edges[kind] = torch.zeros_like(every)
-                edges[kind].view(-1)[drawn[: int(self.left()[kind].sum())]] = True
-        return edges
+                number = int(self.left()[kind].sum())
+                drawn = draw.permutation(existing.flatten().nonzero().squeeze(1).numpy())
+                edges = torch.zeros_like(existing)[None]
+                edges.view(-1)[drawn[:number]] = True
+            graph[kind] = edges
+        return graph
+
+    def _simple_wirings(self, name: str, draw: np.random.Generator) -> Wirings:
+        """One wiring of such a graph."""
+        left = self.edges.between_agents(self._simple(name, draw))
+        readers = left["decision"].flatten().numpy() if self.existing["decision"].any() else None
+        return as_wirings(self.edges.acyclic(left), self.spec.rounds, decision=readers)
 
 
 def places(step: int, samples: int) -> Ints:
@@ -162,18 +179,23 @@ def places(step: int, samples: int) -> Ints:
 def leads(scores: Floats) -> tuple[Floats, Floats]:
     """Mean utility of each graph minus the first graph's, and its standard error [graphs]. Questions that one of the
     two lacks are left out. One difference of 1 is added to the variance, so that a few equal ones are no certainty."""
-    apart = scores - scores[:, :1]
-    seen = ~np.isnan(apart)
-    number = seen.sum(0).clip(min=1)
-    mean = np.where(seen, apart, 0).sum(0) / number
-    return mean, np.sqrt(((np.where(seen, apart - mean, 0) ** 2).sum(0) + 1) / (number + 1) / number)
+    differences = scores - scores[:, :1]
+    compared = ~np.isnan(differences)
+    number = compared.sum(0).clip(min=1)
+    mean = np.where(compared, differences, 0).sum(0) / number
+    squares = np.where(compared, differences - mean, 0) ** 2
+    return mean, np.sqrt((squares.sum(0) + 1) / (number + 1) / number)
 
 
 def decided(scores: Floats, error_rate: float) -> bool:
     """Tests whether a graph is better than the first, or the first better than all others. The tests hold at any number
     of looks, and any of them errs in `error_rate` of all runs at most. scores: from 0 to 1."""
-    apart = [(other - scores[:, 0]).clip(-1, 1) for other in scores.T[1:]]
-    bets = [capitals(values[~np.isnan(values)], np.zeros(1)) for values in apart]
-    above, below = ([float(capital.max(initial=1.0)) for capital in side] for side in zip(*bets, strict=True))
-    bound = 2 * len(apart) / error_rate
+    above = []
+    below = []
+    for other in scores.T[1:]:
+        differences = (other - scores[:, 0]).clip(-1, 1)
+        better, worse = capitals(differences[~np.isnan(differences)], np.zeros(1))
+        above.append(float(better.max(initial=1.0)))
+        below.append(float(worse.max(initial=1.0)))
+    bound = 2 * len(above) / error_rate
     return max(above) >= bound or min(below) >= bound
