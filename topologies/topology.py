@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from actors.messages import Heard, Message, Question, Status, Trace, Turn, Usage, derive_seed
-from topologies.wiring import Ints, Wiring, into, needed_turns, weighed_senders
+from topologies.wiring import Bools, Ints, Wiring, into, needed_turns, weighed_senders
 
 Ask = Callable[[Turn], Awaitable[Message]]
 Suspicion = tuple[tuple[float, ...], ...]
@@ -72,60 +72,77 @@ class Wired:
     """
 
     def __init__(
-        self, method: str, agents: Sequence[str], wire: Wiring | Callable[[Question], Wiring], every_turn: bool = False
+        self,
+        method: str,
+        agents: Sequence[str],
+        wire: Wiring | Callable[[Question], Wiring],
+        every_turn: bool = False,
+        suspicion: Suspicion = (),
+        weights: Suspicion = (),
     ) -> None:
+        """suspicion, weights: of a defence that chose the wiring, for the traces."""
         self.method = method
         self.agents = tuple(agents)
         self._wire = wire
         self._every_turn = every_turn
-        self.judged: tuple[Suspicion, Suspicion] = (), ()  # suspicion and weights of a defence that chose the wiring
+        self._suspicion = suspicion
+        self._weights = weights
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         """Holds the discussion of a question. Raises ValueError when spatial edges close a cycle."""
-        agents, held = self.agents, Discussion(self.method, question, seed, sample)
+        discussion = Discussion(self.method, question, seed, sample)
         wiring = self._wire if isinstance(self._wire, Wiring) else self._wire(question)
-        rounds, n = wiring.rounds, wiring.agents
         needed = wiring.taking_part if self._every_turn else needed_turns(wiring)
-        spatial = weighed_senders(wiring.spatial, wiring.spatial_p, n)
-        temporal = weighed_senders(wiring.temporal, wiring.temporal_p, n)
-        turns: dict[tuple[int, int], asyncio.Task[Message]] = {}
+        turns = await self._take_turns(discussion, wiring, needed, ask)
+
+        readable = np.flatnonzero(wiring.decision).tolist()
+        last = [turns[wiring.rounds - 1, i] for i in readable]
+        # Shares of all agents read: a failed turn does not raise the weight of the others, as inside a round.
+        heard = [Heard(message, 1 / len(last)) for message in last if message.status is Status.OK]
+        decision = await ask(discussion.turn(DECISION_AGENT, wiring.rounds + 1, heard))
+        allowed_spatial = wiring.spatial if wiring.allowed_spatial is None else wiring.allowed_spatial
+        allowed_temporal = wiring.temporal if wiring.allowed_temporal is None else wiring.allowed_temporal
+        return discussion.trace(
+            self.agents,
+            (*turns.values(), decision),
+            # Edges into turns that are not taken are dropped; senders of needed turns are needed themselves.
+            spatial=_from_one(wiring.spatial[into(needed, wiring.spatial)]),
+            temporal=_from_one(wiring.temporal[into(needed, wiring.temporal)]),
+            allowed_spatial=_from_one(allowed_spatial),
+            allowed_temporal=_from_one(allowed_temporal),
+            decision=tuple(self.agents[i] for i in readable),
+            suspicion=self._suspicion,
+            weights=self._weights,
+        )
+
+    async def _take_turns(
+        self, discussion: Discussion, wiring: Wiring, needed: Bools, ask: Ask
+    ) -> dict[tuple[int, int], Message]:
+        """Takes the needed turns, bool [rounds, agents]. Returns their messages by round and agent, in this order."""
+        spatial = weighed_senders(wiring.spatial, wiring.spatial_p, wiring.agents)
+        temporal = weighed_senders(wiring.temporal, wiring.temporal_p, wiring.agents)
+        tasks: dict[tuple[int, int], asyncio.Task[Message]] = {}
         # Turns that wait for each other would wait forever.
         TopologicalSorter({(t, i): [(t, j) for j in senders] for (t, i), senders in spatial.items()}).prepare()
 
         async def speak(t: int, i: int) -> Message:
             """Waits for the turns that this one hears or remembers, and takes it."""
             heard = []
-            for before, senders in ((0, spatial.get((t, i), {})), (1, temporal.get((t, i), {}))):
-                for j, weight in senders.items():
-                    message = await turns[t - before, j]
+            for rounds_before, senders in enumerate((spatial, temporal)):
+                for j, weight in senders.get((t, i), {}).items():
+                    message = await tasks[t - rounds_before, j]
                     if message.status is Status.OK:
-                        heard.append(Heard(message, weight, bool(before)))
-            own = np.flatnonzero(needed[:t, i]).tolist()
-            if own:
-                await turns[own[-1], i]
-            return await ask(held.turn(agents[i], t + 1, heard, recall=len(own)))
+                        heard.append(Heard(message, weight, rounds_before > 0))
+            remembered = np.flatnonzero(needed[:t, i]).tolist()
+            if remembered:
+                await tasks[remembered[-1], i]
+            return await ask(discussion.turn(self.agents[i], t + 1, heard, recall=len(remembered)))
 
         async with asyncio.TaskGroup() as group:
             # By round, then agent: also the order of turns in the trace, independent of timing.
             for t, i in np.argwhere(needed).tolist():
-                turns[t, i] = group.create_task(speak(t, i))
-        spoken = {place: turn.result() for place, turn in turns.items()}
-        last = [spoken[rounds - 1, i] for i in range(n) if wiring.decision[i]]
-        # Shares of all agents read: a failed turn does not raise the weight of the others, as inside a round.
-        heard = [Heard(message, 1 / len(last)) for message in last if message.status is Status.OK]
-        decision = await ask(held.turn(DECISION_AGENT, rounds + 1, heard))
-        return held.trace(
-            agents,
-            (*spoken.values(), decision),
-            # Edges into turns that are not taken are dropped; senders of needed turns are needed themselves.
-            spatial=_from_one(wiring.spatial[into(needed, wiring.spatial)]),
-            temporal=_from_one(wiring.temporal[into(needed, wiring.temporal)]),
-            allowed_spatial=_from_one(wiring.spatial if wiring.allowed_spatial is None else wiring.allowed_spatial),
-            allowed_temporal=_from_one(wiring.temporal if wiring.allowed_temporal is None else wiring.allowed_temporal),
-            decision=tuple(agents[i] for i in range(n) if wiring.decision[i]),
-            suspicion=self.judged[0],
-            weights=self.judged[1],
-        )
+                tasks[t, i] = group.create_task(speak(t, i))
+        return {place: task.result() for place, task in tasks.items()}
 
 
 class Renamed:
@@ -150,6 +167,17 @@ class Renamed:
 def discussion_id(method: str, question: Question, sample: int) -> str:
     """Name of one discussion, the key of the agents' memories."""
     return f"{method}/{question.id}/{sample}"
+
+
+async def ask_together(ask: Ask, turns: Iterable[Turn]) -> list[Message]:
+    """Takes turns at once and returns their messages in order. Where one fails, the others are cancelled."""
+
+    async def take(turn: Turn) -> Message:
+        return await ask(turn)
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(take(turn)) for turn in turns]
+    return [task.result() for task in tasks]
 
 
 def heard_equally(messages: Iterable[Message]) -> tuple[Heard, ...]:

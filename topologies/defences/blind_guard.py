@@ -5,13 +5,13 @@ from functools import lru_cache
 import numpy as np
 
 from actors.messages import derive_seed
-from topologies.defences.online import Talk, guarded, words
+from topologies.defences.online import Transcript, guarded, words
 from topologies.wiring import Floats
 
 WIDTH = 256  # of an embedding; collisions of words are few in a discussion
 
 
-def blind_guard(talk: Talk) -> Floats:
+def blind_guard(transcript: Transcript) -> Floats:
     """Suspects agents whose messages are unlike the others'; none before three have spoken.
 
     A text is a bag of words, hashed (Weinberger et al. 2009) and weighted by rarity in the discussion. Suspicion is the
@@ -20,25 +20,35 @@ def blind_guard(talk: Talk) -> Floats:
     2508.08127), which encodes agent, neighbours and team in a hierarchy, trained on clean discussions with corrupted
     embeddings, and cuts as many agents as it is given; here nothing is trained or given.
     """
-    spoken, scores = [message for message in talk.last if message], np.zeros(len(talk.agents))
-    if len(spoken) < 3:
+    scores = np.zeros(len(transcript.agents))
+    messages = [message for message in transcript.last_messages if message is not None]
+    if len(messages) < 3:
         return scores
-    others = 1 - np.eye(len(spoken))
-    heard = np.array([[float(one.id in each.heard) for one in spoken] for each in spoken]) * others
+    others = 1 - np.eye(len(messages))
+    heard = np.array([[message.id in receiver.heard for message in messages] for receiver in messages]) * others
     neighbours = np.where(heard.any(axis=1, keepdims=True), heard, others)
-    content = alike([message.content for message in spoken])
-    answer = alike([message.answer or "" for message in spoken])
-    pairs = (content, others), (content, neighbours), (answer, others)
-    near = [(like * of).sum(axis=1) / of.sum(axis=1) for like, of in pairs]
-    scores[[talk.agents.index(message.agent) for message in spoken]] = np.clip(1 - np.mean(near, axis=0), 0, 1)
+    content = similarities([message.content for message in messages])
+    answers = similarities([message.answer or "" for message in messages])
+    similarity = np.mean(
+        [mean_over(content, others), mean_over(content, neighbours), mean_over(answers, others)], axis=0
+    )
+    places = [transcript.agents.index(message.agent) for message in messages]
+    scores[places] = np.clip(1 - similarity, 0, 1)
     return scores
 
 
-def alike(texts: list[str]) -> Floats:
+def mean_over(similarity: Floats, chosen: Floats) -> Floats:
+    """Mean of each row over the columns chosen in it, float [rows]."""
+    mean: Floats = (similarity * chosen).sum(axis=1) / chosen.sum(axis=1)
+    return mean
+
+
+def similarities(texts: list[str]) -> Floats:
     """Cosine similarities of texts by rare words, float [texts, texts]; 0 for a text without words."""
     counts = np.array([hashed(text) for text in texts])
-    rare = counts * np.log(1 + len(counts) / (1 + (counts > 0).sum(axis=0)))
-    unit: Floats = rare / np.maximum(np.linalg.norm(rare, axis=1, keepdims=True), 1e-9)
+    rarity = np.log(1 + len(counts) / (1 + (counts > 0).sum(axis=0)))
+    vectors = counts * rarity
+    unit: Floats = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-9)
     return unit @ unit.T
 
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from topologies.defences.online import Talk, answer_of, guarded, words
+from topologies.defences.online import Transcript, guarded, words
 from topologies.wiring import Floats
 
 
-def credit(talk: Talk) -> Floats:
+def credit(transcript: Transcript) -> Floats:
     """Suspects agents whose answers evidence does not support, or that few supported agents give.
 
     The support of an agent is the mean, over its messages, of the share of its answer's words that stand in the
@@ -15,17 +15,28 @@ def credit(talk: Talk) -> Floats:
     (Ebrahimi et al. 2025, arXiv 2505.24239), where a judge's reward for the team's answer, shared out by contribution,
     moves credibility from question to question; here evidence takes the judge's place, within a discussion.
     """
-    support, votes = np.full(len(talk.agents), np.nan), dict[str | None, float]()
-    given = [answer_of(talk.question, message) for message in talk.last]
-    for place, agent in enumerate(talk.agents):
-        answers = [words(message.answer or "") for message in talk.messages if message.agent == agent]
-        if answers:
-            support[place] = np.mean([np.mean([word in talk.known for word in a]) if a else 0.0 for a in answers])
-            votes[given[place]] = votes.get(given[place], 0.0) + support[place]
+    support = np.array([support_of(transcript, agent) for agent in transcript.agents])
+    answers = transcript.last_answers
+    votes: dict[str | None, float] = {}
+    for answer, agent_support in zip(answers, support, strict=True):
+        votes[answer] = votes.get(answer, 0.0) + np.nan_to_num(agent_support)
     best = max(votes.values(), default=0.0) or 1.0
-    earned = support * (1 + np.array([votes.get(answer, 0.0) for answer in given]) / best) / 2
+    answer_support = np.array([votes[answer] for answer in answers])
+    credits = support * (1 + answer_support / best) / 2
+    highest = max(np.nanmax(credits, initial=0.0), 1e-9)
     # An agent without a message has neither earned credit nor lost it.
-    return np.nan_to_num(1 - earned / max(np.nanmax(earned, initial=0.0), 1e-9), nan=0.0)
+    return np.nan_to_num(1 - credits / highest, nan=0.0)
+
+
+def support_of(transcript: Transcript, agent: str) -> float:
+    """Mean share of the words of an agent's answers that stand in a source; NaN without a message."""
+    shares = []
+    for message in transcript.messages:
+        if message.agent == agent:
+            answer = words(message.answer or "")
+            supported = [word in transcript.source_words for word in answer]
+            shares.append(sum(supported) / max(len(supported), 1))
+    return float(np.mean(shares)) if shares else np.nan
 
 
 METHODS = (guarded("credit", "weighs agents by how far evidence supports them", credit),)

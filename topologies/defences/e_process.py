@@ -21,7 +21,7 @@ from copy import copy
 
 import numpy as np
 
-from topologies.defences.online import Guarded, Talk, words
+from topologies.defences.online import Guarded, Transcript, words
 from topologies.method import Method, MethodContext
 from topologies.topology import Suspicion
 from topologies.wiring import Floats
@@ -30,49 +30,61 @@ CLAIMING = 0.5  # q: the bet is best against agents that make a claim in half of
 
 
 class EProcesses(Guarded):
-    """Discussions without the agents whose e-process raised an alarm in a block before."""
+    """Discussions without the agents whose e-process raised an alarm in a block before.
+
+    block: number of discussions between two decisions. log_wealth: of each agent at the beginning of the block, float
+    [agents].
+    """
 
     def __init__(self, context: MethodContext) -> None:
         super().__init__(context, claims)
         self.block = context.defence.block
-        self._defence, self._blocks = context.defence, 0
-        self.staked = np.full(len(self.agents), np.log(1 / 2))
+        self.log_wealth = np.full(len(self.agents), np.log(1 / 2))
+        self._defence = context.defence
+        self._blocks = 0
         self._highest = np.full(len(self.agents), -np.inf)
 
     def after(self, suspicion: Sequence[Suspicion]) -> "EProcesses":
         """Returns the discussions of the next block; suspicion: the scores of each discussion of this one."""
+        gains = [np.array(scores[-1]) - self.log_wealth for scores in suspicion if scores]
+        log_wealth = self.log_wealth + sum(gains)
         later = copy(self)
-        wealth = self.staked + sum(np.array(rows[-1]) - self.staked for rows in suspicion if rows)
-        later._highest = np.maximum(self._highest, wealth)
+        later._highest = np.maximum(self._highest, log_wealth)
         later._blocks += 1
         # 1 / (b (b + 1)) enters with block b, from 1.
-        later.staked = np.logaddexp(wealth, -np.log((later._blocks + 1) * (later._blocks + 2)))
+        entering = -np.log((later._blocks + 1) * (later._blocks + 2))
+        later.log_wealth = np.logaddexp(log_wealth, entering)
         return later
 
-    def suspicion(self, talk: Talk) -> Floats:
+    def suspicion(self, transcript: Transcript) -> Floats:
         """Returns the logarithm of each agent's wealth after this discussion, float [agents]."""
-        p, made = self._defence.tolerance, super().suspicion(talk)
+        p = self._defence.tolerance
+        made_claim = super().suspicion(transcript)
+        log_wealth = self.log_wealth.copy()
         # No evidence of an agent without a message, whose turns all failed.
-        gained = np.select([made == 1, made == 0], [np.log(CLAIMING / p), np.log((1 - CLAIMING) / (1 - p))], 0.0)
-        return np.asarray(self.staked + gained)
+        log_wealth[made_claim == 1] += np.log(CLAIMING / p)
+        log_wealth[made_claim == 0] += np.log((1 - CLAIMING) / (1 - p))
+        return log_wealth
 
     def weights(self, scores: Floats) -> Floats:
         """Isolates agents for good whose wealth has reached n / a."""
         return np.asarray(self._highest < np.log(len(scores) / self._defence.error_rate), dtype=float)
 
 
-def claims(talk: Talk) -> Floats:
+def claims(transcript: Transcript) -> Floats:
     """Finds agents that have made a claim so far: 1 or 0, NaN without a message, float [agents]."""
-    answers = {message.id: frozenset(words(message.answer or "")) for message in talk.messages}
-    made = np.full(len(talk.agents), np.nan)
-    for message in talk.messages:
-        colleagues = [each for each in talk.messages if each.round == message.round and each is not message]
-        strange = sum(bool(answers[each.id] - talk.known) for each in colleagues)
-        others = (answers.get(id, frozenset()) for id in message.heard if not id.endswith(f"/{message.agent}"))
-        claim = bool(answers[message.id].difference(talk.known, *others)) and 2 * strange < len(colleagues)
-        place = talk.agents.index(message.agent)
-        made[place] = np.fmax(made[place], float(claim))
-    return made
+    answers = {message.id: frozenset(words(message.answer or "")) for message in transcript.messages}
+    without_source = {id for id, answer in answers.items() if answer - transcript.source_words}
+    made_claim = np.full(len(transcript.agents), np.nan)
+    for message in transcript.messages:
+        colleagues = [other.id for other in transcript.messages if other.round == message.round and other != message]
+        most_have_sources = 2 * len(without_source.intersection(colleagues)) < len(colleagues)
+        own = f"/{message.agent}"
+        heard = [answers[id] for id in message.heard if id in answers and not id.endswith(own)]
+        has_new_word = bool(answers[message.id].difference(transcript.source_words, *heard))
+        place = transcript.agents.index(message.agent)
+        made_claim[place] = np.fmax(made_claim[place], float(has_new_word and most_have_sources))
+    return made_claim
 
 
 METHODS = (

@@ -2,14 +2,14 @@
 
 import numpy as np
 
-from topologies.defences.online import Talk, answer_of, guarded
+from topologies.defences.online import Transcript, guarded, one_hot
 from topologies.wiring import Floats
 
 STEPS = 50  # of Weiszfeld's algorithm, which converges linearly
 LEAST = 1e-3  # distance, where a point is the median
 
 
-def geometric_median(talk: Talk) -> Floats:
+def geometric_median(transcript: Transcript) -> Floats:
     """Suspects agents by the distance of their answers from the geometric median of all answers.
 
     Answers are one-hot vectors over all answers given; suspicion is the distance over the largest possible, 0 for
@@ -17,23 +17,22 @@ def geometric_median(talk: Talk) -> Floats:
     with the least sum of distances moves little as long as fewer than half are wrong. Here the decision agent reads
     the weighted answers themselves.
     """
-    answers = [answer_of(talk.question, message) for message in talk.last]
-    given = sorted({answer for answer in answers if answer is not None})
-    points = np.array([[answer == each for each in given] for answer in answers if answer is not None], dtype=float)
-    away = np.zeros(len(answers))
-    if given:
-        away[[answer is not None for answer in answers]] = distances(points) / 2**0.5
-    return away
+    answers = transcript.last_answers
+    suspicion = np.zeros(len(answers))
+    answered = [answer is not None for answer in answers]
+    if any(answered):
+        suspicion[answered] = distances(one_hot(answers)[answered]) / 2**0.5
+    return suspicion
 
 
 def distances(points: Floats) -> Floats:
     """Distance of each point [n, d] from their geometric median, float [n], by Weiszfeld's algorithm (1937)."""
     median = points.mean(axis=0)
     for _ in range(STEPS):
-        near = 1 / np.maximum(np.linalg.norm(points - median, axis=1), LEAST)
-        median = near @ points / near.sum()
-    away: Floats = np.linalg.norm(points - median, axis=1)
-    return away
+        weights = 1 / np.maximum(np.linalg.norm(points - median, axis=1), LEAST)
+        median = weights @ points / weights.sum()
+    from_median: Floats = np.linalg.norm(points - median, axis=1)
+    return from_median
 
 
 METHODS = (guarded("geometric_median", "weighs agents by their distance from the median answer", geometric_median),)

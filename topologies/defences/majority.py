@@ -1,13 +1,12 @@
 """Majority of independent answers: no agent hears another, and there is no decision agent."""
 
-import asyncio
 from collections.abc import Sequence
 from math import fsum
 
 from actors.messages import Message, Question, Status, Trace
-from topologies.answers import ballot
+from topologies.defences.online import answer_of
 from topologies.method import Method
-from topologies.topology import Ask, Discussion
+from topologies.topology import Ask, Discussion, ask_together
 
 Vote = tuple[str | None, float]
 """An answer in its form for comparisons (None: no vote), and the voter's confidence in [0, 1]."""
@@ -25,17 +24,11 @@ class Majority:
         self.agents = tuple(agents)
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        held = Discussion(self.method, question, seed, sample)
-
-        async def independent_answer(agent: str) -> Message:
-            return await ask(held.turn(agent, 1))
-
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(independent_answer(agent)) for agent in self.agents]
-        turns = tuple(task.result() for task in tasks)
+        discussion = Discussion(self.method, question, seed, sample)
+        turns = await ask_together(ask, (discussion.turn(agent, 1) for agent in self.agents))
         # One usable answer makes a discussion; where all failed, it has the first failure's status.
         usable = any(turn.status is Status.OK for turn in turns)
-        return held.trace(
+        return discussion.trace(
             self.agents,
             turns,
             answer=vote(question, turns),
@@ -51,14 +44,14 @@ def vote(question: Question, messages: Sequence[Message]) -> str | None:
     Ties go as `plurality` breaks them; a missing confidence counts 0.
     """
     winner = plurality(votes_of(question, messages))
-    voters = (message for message in messages if message.status is Status.OK)
-    return next((m.answer for m in voters if winner is not None and ballot(question, m.answer) == winner), None)
+    if winner is None:
+        return None
+    return next(message.answer for message in messages if answer_of(question, message) == winner)
 
 
 def votes_of(question: Question, messages: Sequence[Message]) -> list[Vote]:
     """Votes that messages stand for; a failed turn has none."""
-    ok = Status.OK
-    return [(ballot(question, m.answer) if m.status is ok else None, m.confidence or 0.0) for m in messages]
+    return [(answer_of(question, message), message.confidence or 0.0) for message in messages]
 
 
 def plurality(votes: Sequence[Vote]) -> str | None:
@@ -83,15 +76,21 @@ def certified(votes: Sequence[Vote]) -> int:
     hear each other (Levine and Feizi 2021; of isolated passages RobustRAG, Xiang et al. 2024).
     """
     winner = plurality(votes)
-    for_winner = sorted((i for i, vote in enumerate(votes) if vote[0] == winner), key=lambda i: (-votes[i][1], i))
+    if winner is None:
+        return 0
+    voters = [voter for voter, (answer, _) in enumerate(votes) if answer == winner]
+    voters.sort(key=lambda voter: -votes[voter][1])
     # The winner with a letter more is an answer that has no vote, or some other one that is tried anyway.
     others = {answer for answer, _ in votes if answer not in (winner, None)} | {f"{winner}+"}
-    for f in range(1, len(for_winner)):
-        for other in others:
-            if plurality([(other, 1.0) if i in for_winner[:f] else vote for i, vote in enumerate(votes)]) != winner:
-                return f - 1
+    changed = list(votes)
     # All voters for the winner together always change it.
-    return 0 if winner is None else len(for_winner) - 1
+    for f in range(len(voters) - 1):
+        for other in others:
+            for attacker in voters[: f + 1]:
+                changed[attacker] = (other, 1.0)
+            if plurality(changed) != winner:
+                return f
+    return len(voters) - 1
 
 
 METHODS = (

@@ -11,6 +11,7 @@ from dataclasses import replace
 from actors.messages import Directive, Heard, Message, Modality, Question, Role, Status, Trace, Turn, derive_seed
 from topologies.answers import ballot
 from topologies.baselines import wired
+from topologies.defences.online import answer_of
 from topologies.method import Method
 from topologies.topology import DECISION_AGENT, Ask, Topology
 
@@ -67,32 +68,43 @@ class Inspector:
         delivered: dict[str, Message] = {}
         inspections: dict[str, Message] = {}
 
-        async def inspected(turn: Turn) -> Message:
-            # Own messages are not inspected. All others were: no agent hears a failed message.
-            heard = (
-                h if h.message.agent == turn.agent else replace(h, message=delivered[h.message.id]) for h in turn.heard
-            )
+        async def inspected_ask(turn: Turn) -> Message:
+            heard = []
+            for received in turn.heard:
+                # Own messages are not inspected. All others were: no agent hears a failed message.
+                if received.message.agent != turn.agent:
+                    received = replace(received, message=delivered[received.message.id])
+                heard.append(received)
             message = await ask(replace(turn, heard=tuple(heard)))
             if turn.agent != DECISION_AGENT and message.status is Status.OK:
-                # One number for each turn of the team, or inspections of one round would share id and seed.
-                number = (turn.round - 1) * len(self._places) + self._places[turn.agent]
-                own_seed = derive_seed(seed, turn.question.id, number, INSPECTOR.name)
-                heard_by = (Heard(message, 1.0),)
-                inspection = await ask(Turn(turn.discussion, turn.question, INSPECTOR.name, number, own_seed, heard_by))
+                inspection = await ask(self._inspection(turn, message, seed))
                 # The trace shows the round of the inspected turn.
                 inspections[message.id] = replace(inspection, round=turn.round)
                 delivered[message.id] = corrected(turn.question, message, inspection)
             return message
 
-        trace = await self._topology.answer(question, inspected, seed, sample)
-        turns = (t for turn in trace.turns for t in (turn, inspections.get(turn.id)) if t is not None)
+        trace = await self._topology.answer(question, inspected_ask, seed, sample)
+        turns = []
+        for turn in trace.turns:
+            turns.append(turn)
+            if turn.id in inspections:
+                turns.append(inspections[turn.id])
         return replace(trace, turns=tuple(turns))
+
+    def _inspection(self, turn: Turn, message: Message, seed: int) -> Turn:
+        """Turn in which the inspector reads a turn's message."""
+        # One number for each turn of the team, or inspections of one round would share id and seed.
+        number = (turn.round - 1) * len(self._places) + self._places[turn.agent]
+        inspection_seed = derive_seed(seed, turn.question.id, number, INSPECTOR.name)
+        return Turn(
+            turn.discussion, turn.question, INSPECTOR.name, number, inspection_seed, heard=(Heard(message, 1.0),)
+        )
 
 
 def corrected(question: Question, message: Message, inspection: Message) -> Message:
     """Returns the message to deliver after its inspection."""
-    answer = ballot(question, inspection.answer)
-    if inspection.status is not Status.OK or answer in (None, ballot(question, message.answer)):
+    answer = answer_of(question, inspection)
+    if answer is None or answer == ballot(question, message.answer):
         return message
     return replace(message, content=inspection.content, answer=inspection.answer, confidence=inspection.confidence)
 

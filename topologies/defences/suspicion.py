@@ -1,6 +1,6 @@
 """Defences by suspicion: the complete graph without agents that stood out in unlabelled discussions."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -25,83 +25,108 @@ def silenced(context: MethodContext, suspicion: Suspicion) -> Wired:
 
     They are the `outliers` where `defence.dropped` has no number, and take no turn. Raises ValueError if none is left.
     """
-    scores, dropped = suspicion(context.watched, context.asked), context.defence.dropped
-    silent = outliers(scores) if dropped is None else most_suspicious(scores, dropped)
+    scores = suspicion(context.watched, context.asked)
+    agents = len(scores)
+    if context.defence.dropped is None:
+        silent = outliers(scores)
+    else:
+        silent = most_suspicious(scores, context.defence.dropped)
     # Silent agents may still hear, but no answer depends on their turns, so these are left out.
-    heard = Edges(*(pairs[~silent[pairs[:, 0]]] for pairs in complete(len(silent))))
-    wiring = constant_wiring(heard, len(silent), context.rounds, decision=~silent)
-    topology = Wired(context.method, context.agents, wiring)
-    topology.judged = (tuple(np.round(scores, 6).tolist()),) * context.rounds, (tuple(1.0 - silent),) * context.rounds
-    return topology
+    edges = Edges(*(pairs[~silent[pairs[:, 0]]] for pairs in complete(agents)))
+    wiring = constant_wiring(edges, agents, context.rounds, decision=~silent)
+    rounds = context.rounds
+    return Wired(
+        context.method,
+        context.agents,
+        wiring,
+        suspicion=(tuple(np.round(scores, 6).tolist()),) * rounds,
+        weights=(tuple(np.where(silent, 0.0, 1.0).tolist()),) * rounds,
+    )
 
 
-def disagreement(traces: Sequence[Trace], asked: Questions) -> Floats:
+def disagreement(traces: Sequence[Trace], questions: Questions) -> Floats:
     """One minus the mean share of others with the agent's last answer, float [agents].
 
     Krum's idea (Blanchard et al. 2017) with answers in place of gradients: the farthest from the rest goes. An agent
     without an answer agrees with no other. It sees answers only. Empty where no discussion was watched.
     """
+    if not traces:
+        return np.zeros(0)
     shares = []
     for trace in traces:
         # Traces list turns round by round, so a later turn replaces an earlier one.
         last: dict[str, Message] = {turn.agent: turn for turn in trace.turns}
-        answers = [answer_of(asked[trace.question], last.get(agent)) for agent in trace.agents]
+        answers = [answer_of(questions[trace.question], last.get(agent)) for agent in trace.agents]
+        agreeing = np.array([0 if answer is None else answers.count(answer) - 1 for answer in answers])
         # A team of one has no other to agree with: 0 / 1, not 0 / 0.
-        others = max(1, len(answers) - 1)
-        shares.append([0.0 if own is None else (answers.count(own) - 1) / others for own in answers])
-    return 1.0 - np.mean(shares, axis=0) if shares else np.zeros(0)
+        shares.append(agreeing / max(1, len(answers) - 1))
+    scores: Floats = 1.0 - np.mean(shares, axis=0)
+    return scores
 
 
-def anomaly(traces: Sequence[Trace], asked: Questions) -> Floats:
+def anomaly(traces: Sequence[Trace], questions: Questions) -> Floats:
     """Returns the root mean square of each agent's robust z-scores over `FEATURES`, float [agents].
 
     An anomaly detector on message graphs that learns nothing; G-Safeguard (Wang et al. 2025) learns from labelled
     attacks, BlindGuard (Miao et al. 2025) without labels. It sees messages and their receivers. It takes a minority for
     the anomaly, right or wrong.
     """
-    scores = robust_z(features(traces, asked))
-    rms: Floats = np.sqrt(np.mean(np.clip(scores, -Z_MOST, Z_MOST) ** 2, axis=1))
+    scores = np.clip(robust_z(features(traces, questions)), -Z_MOST, Z_MOST)
+    rms: Floats = np.sqrt(np.mean(scores**2, axis=1))
     return rms
 
 
-def features(traces: Sequence[Trace], asked: Questions) -> Floats:
+def features(traces: Sequence[Trace], questions: Questions) -> Floats:
     """Mean of each of `FEATURES` over all occasions, float [agents, features]; NaN where there was none.
 
     Raises ValueError when the traces are not of the same agents.
     """
     agents = traces[0].agents if traces else ()
-    occasions: dict[tuple[str, str], list[float]] = {}
-
-    def seen(agent: str, **values: float | None) -> None:
-        for name, value in values.items():
-            if value is not None:
-                occasions.setdefault((agent, name), []).append(float(value))
-
+    values: dict[tuple[str, str], list[float]] = {}
     for trace in traces:
         if trace.agents != agents:
             raise ValueError(f"discussions of different agents: {list(agents)} and {list(trace.agents)}")
-        # By round and agent, to look up the answer at either end of an edge.
-        answers = {(turn.round, turn.agent): answer_of(asked[trace.question], turn) for turn in trace.turns}
-        for turn in trace.turns:
-            answer, before = answers[turn.round, turn.agent], answers.get((turn.round - 1, turn.agent))
-            repeats = None if before is None else answer == before
-            words = len(turn.content.split()) if turn.status is Status.OK else None
-            seen(turn.agent, repeats=repeats, confidence=turn.confidence, words=words, silent=answer is None)
-        # (round in which it was sent, round in which it was heard, sender, receiver)
-        heard = [(t, t, j, i) for t, j, i in trace.spatial] + [(t - 1, t, j, i) for t, j, i in trace.temporal]
-        for sent_in, heard_in, j, i in heard:
-            sent, reply = answers.get((sent_in, agents[j])), answers.get((heard_in, agents[i]))
-            # Memory of oneself, or no answer at one end: neither shows influence.
-            if i == j or sent is None or reply is None:
-                continue
-            seen(agents[i], agrees=reply == sent)
-            # Only a receiver that had an answer before it heard this one can follow it or leave it.
-            before = answers.get((heard_in - 1, agents[i]))
-            follows, leaves = (reply == sent, None) if before != sent else (None, reply != sent)
-            seen(agents[j], agreed=reply == sent, **({} if before is None else {"followed": follows, "left": leaves}))
-    means = [[np.mean(occasions.get((agent, name), np.nan)) for name in FEATURES] for agent in agents]
-    # Without agents the array would have one dimension only.
+        for agent, feature, value in observations(trace, questions[trace.question]):
+            values.setdefault((agent, feature), []).append(value)
+    means = [np.mean(values.get((agent, feature), np.nan)) for agent in agents for feature in FEATURES]
     return np.array(means).reshape(-1, len(FEATURES))
+
+
+def observations(trace: Trace, question: Question) -> Iterator[tuple[str, str, float]]:
+    """Yields each occasion of a discussion: agent, feature and value."""
+    # By round and agent, to look up the answer at either end of an edge.
+    answers = {(turn.round, turn.agent): answer_of(question, turn) for turn in trace.turns}
+    for turn in trace.turns:
+        answer = answers[turn.round, turn.agent]
+        yield turn.agent, "silent", answer is None
+        if turn.confidence is not None:
+            yield turn.agent, "confidence", turn.confidence
+        if turn.status is Status.OK:
+            yield turn.agent, "words", len(turn.content.split())
+        answer_before = answers.get((turn.round - 1, turn.agent))
+        if answer_before is not None:
+            yield turn.agent, "repeats", answer == answer_before
+
+    # (round in which it was sent, round in which it was heard, sender, receiver)
+    heard = [(round, round, sender, receiver) for round, sender, receiver in trace.spatial]
+    heard += [(round - 1, round, sender, receiver) for round, sender, receiver in trace.temporal]
+    for sent_in, heard_in, j, i in heard:
+        sender = trace.agents[j]
+        receiver = trace.agents[i]
+        sent = answers.get((sent_in, sender))
+        reply = answers.get((heard_in, receiver))
+        # Memory of oneself, or no answer at one end: neither shows influence.
+        if i == j or sent is None or reply is None:
+            continue
+        agrees = reply == sent
+        yield receiver, "agrees", agrees
+        yield sender, "agreed", agrees
+        # Only a receiver that had an answer before it heard this one can follow it or leave it.
+        answer_before = answers.get((heard_in - 1, receiver))
+        if answer_before == sent:
+            yield sender, "left", not agrees
+        elif answer_before is not None:
+            yield sender, "followed", agrees
 
 
 METHODS = (

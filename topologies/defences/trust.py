@@ -2,14 +2,15 @@
 
 import numpy as np
 
-from topologies.defences.online import Talk, answer_of, guarded
+from actors.messages import Message
+from topologies.defences.online import Transcript, answer_of, guarded, one_hot
 from topologies.wiring import Floats
 
 PRIOR = 0.5  # susceptibility before anything was seen
 STRENGTH = 1.0  # of the prior, in squared distance
 
 
-def trust(talk: Talk) -> Floats:
+def trust(transcript: Transcript) -> Floats:
     """Suspects agents that keep far from the others without moving.
 
     In the model of Friedkin and Johnsen (1990), x_i(t) = s_i sum_j w_ij x_j + (1 - s_i) x_i(0): an agent's opinion is
@@ -18,29 +19,36 @@ def trust(talk: Talk) -> Floats:
     of its last opinion from the mean of the others', over the largest possible. The paper describes opinions; their
     use as trust is this project's, and takes stubborn dissent for an attack.
     """
-    given = sorted({answer for message in talk.messages if (answer := answer_of(talk.question, message)) is not None})
-    opinions = {
+    answers = one_hot([answer_of(transcript.question, message) for message in transcript.messages])
+    opinions: dict[str, Floats] = {}
+    for message, answer in zip(transcript.messages, answers, strict=True):
         # A missing confidence counts as an even one.
-        m.id: np.array([answer_of(talk.question, m) == answer for answer in given])
-        * (0.5 if m.confidence is None else m.confidence)
-        for m in talk.messages
-    }
-    scores = np.zeros(len(talk.agents))
-    for place, agent in enumerate(talk.agents):
-        own = [m for m in talk.messages if m.agent == agent]
-        others = [opinions[m.id] for m in talk.last if m and m.agent != agent]
-        if not own or not others:
-            continue
-        first, moved, pulled = opinions[own[0].id], 0.0, 0.0
-        for message in own[1:]:
-            heard = [opinions[id] for id in message.heard if id in opinions and not id.endswith(f"/{agent}")]
-            if heard:
-                pull = np.mean(heard, axis=0) - first
-                moved, pulled = moved + pull @ (opinions[message.id] - first), pulled + pull @ pull
-        susceptible = np.clip((moved + STRENGTH * PRIOR) / (pulled + STRENGTH), 0, 1)
-        away = np.linalg.norm(opinions[own[-1].id] - np.mean(others, axis=0)) / 2**0.5
-        scores[place] = (1 - susceptible) * away
+        opinions[message.id] = answer * (0.5 if message.confidence is None else message.confidence)
+    last = {message.agent: opinions[message.id] for message in transcript.messages}
+
+    scores = np.zeros(len(transcript.agents))
+    for place, agent in enumerate(transcript.agents):
+        others = [last[other] for other in transcript.agents if other in last and other != agent]
+        if agent in last and others:
+            messages = [message for message in transcript.messages if message.agent == agent]
+            distance = np.linalg.norm(last[agent] - np.mean(others, axis=0)) / 2**0.5
+            scores[place] = (1 - susceptibility(messages, opinions)) * distance
     return scores
+
+
+def susceptibility(messages: list[Message], opinions: dict[str, Floats]) -> float:
+    """How far an agent's opinion moves towards those that it hears, from 0 to 1; messages: its own, in order."""
+    first = opinions[messages[0].id]
+    moved = 0.0
+    pulled = 0.0
+    for message in messages[1:]:
+        own = f"/{message.agent}"
+        heard = [opinions[id] for id in message.heard if id in opinions and not id.endswith(own)]
+        if heard:
+            pull = np.mean(heard, axis=0) - first
+            moved += pull @ (opinions[message.id] - first)
+            pulled += pull @ pull
+    return float(np.clip((moved + STRENGTH * PRIOR) / (pulled + STRENGTH), 0, 1))
 
 
 METHODS = (guarded("trust", "weighs down agents that stay far from the others", trust),)

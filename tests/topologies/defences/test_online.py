@@ -1,4 +1,4 @@
-"""Defences that act while a team talks: whom they suspect, whom others hear, and the bound on false alarms."""
+"""Defences that act while a team transcripts: whom they suspect, whom others hear, and the bound on false alarms."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, cast
@@ -10,7 +10,7 @@ from actors.messages import Kind, Message, Question, Source, Status, Trace, Turn
 from topologies.catalogue import METHODS, OURS
 from topologies.defences.e_process import EProcesses, claims
 from topologies.defences.geometric_median import distances
-from topologies.defences.online import Guarded, Talk, outliers
+from topologies.defences.online import Guarded, Transcript, outliers
 from topologies.method import DefenceSettings, MethodContext, SystemSettings
 from topologies.topology import DECISION_AGENT, Topology
 from topologies.wiring import Floats
@@ -57,8 +57,8 @@ class Fixed(Guarded):
     def __init__(self) -> None:
         super().__init__(context("fixed"), self._of)
 
-    def _of(self, talk: Talk) -> Floats:
-        spoken = {message.agent for message in talk.messages}
+    def _of(self, transcript: Transcript) -> Floats:
+        spoken = {message.agent for message in transcript.messages}
         return np.array([{"a1": 1.0, "a2": 0.5}.get(agent, 0.0) * (agent in spoken) for agent in AGENTS])
 
     def weights(self, scores: Floats) -> Floats:
@@ -121,17 +121,19 @@ def test_the_geometric_median_stays_with_more_than_half_and_is_fermats_point_of_
     assert distances(np.eye(3)) == pytest.approx([np.sqrt(2 / 3)] * 3)
 
 
-def talk(said: Sequence[tuple[str, str | None, tuple[str, ...]]]) -> Talk:
+def transcript(said: Sequence[tuple[str, str | None, tuple[str, ...]]]) -> Transcript:
     messages = [Message(f"1/{agent}", agent, 1, "", answer, heard=heard) for agent, answer, heard in said]
     known = frozenset("tarn flows through millau albi".split())
-    return Talk(QUESTION, ("a", "b", "c", "d"), tuple(messages), known)
+    return Transcript(QUESTION, ("a", "b", "c", "d"), tuple(messages), known)
 
 
 def test_a_claim_has_a_word_that_no_source_and_no_heard_answer_has_while_most_others_have_none() -> None:
     one = [("a", "Millau", ()), ("b", "Oslo", ("1/a",)), ("c", "Oslo.", ("1/a", "1/b")), ("d", None, ())]
-    assert claims(talk(one)).tolist() == [0, 1, 0, 0]
-    assert claims(talk([("a", "yes", ()), ("b", "yes", ()), ("c", "no", ()), ("d", "no", ())])).tolist() == [0] * 4
-    assert np.isnan(claims(talk(one[:3]))).tolist() == [False, False, False, True]
+    assert claims(transcript(one)).tolist() == [0, 1, 0, 0]
+    assert (
+        claims(transcript([("a", "yes", ()), ("b", "yes", ()), ("c", "no", ()), ("d", "no", ())])).tolist() == [0] * 4
+    )
+    assert np.isnan(claims(transcript(one[:3]))).tolist() == [False, False, False, True]
 
 
 async def test_an_inventor_is_isolated_after_some_blocks_and_the_recorded_scores_alone_decide() -> None:
@@ -155,7 +157,7 @@ def alarms(rate: float, blocks: int, runs: int, seed: int) -> float:
         guarded = first
         made = draw.random((blocks, guarded.block, len(AGENTS))) < rate
         for block in np.where(made, np.log(q / p), np.log((1 - q) / (1 - p))):
-            scores = guarded.staked + block
+            scores = guarded.log_wealth + block
             guarded = guarded.after([(tuple(row),) for row in scores.tolist()])
         found += int(not guarded.weights(np.zeros(len(AGENTS))).all())
     return found / runs
@@ -169,18 +171,18 @@ def test_honest_agents_at_the_very_tolerance_raise_an_alarm_in_few_runs() -> Non
 
 async def test_a_late_attack_is_found_soon_after_a_long_honest_past() -> None:
     guarded: EProcesses = topology("e_process")  # type: ignore[assignment]
-    gains = [np.array((await held(guarded, speak)).suspicion[-1]) - guarded.staked for speak in (honest, attacked)]
+    gains = [np.array((await held(guarded, speak)).suspicion[-1]) - guarded.log_wealth for speak in (honest, attacked)]
     delay = 0
     for block in range(250 + 10):
         if not guarded.weights(np.zeros(len(AGENTS))).all():
             break
         gain = gains[block >= 250]
-        guarded = guarded.after([(tuple((guarded.staked + gain).tolist()),)] * 4)
+        guarded = guarded.after([(tuple((guarded.log_wealth + gain).tolist()),)] * 4)
         delay += block >= 250
     assert 1 <= delay <= 3
 
 
-def test_each_defence_that_talks_is_a_method_without_learning_or_calibration() -> None:
+def test_each_defence_that_transcripts_is_a_method_without_learning_or_calibration() -> None:
     found = [method for method in METHODS if method.name in ONLINE]
     assert len(found) == len(ONLINE)
     assert not any(method.needs_graph or method.needs_calibration or method.needs_library for method in found)
