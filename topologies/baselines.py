@@ -18,14 +18,16 @@ class Single:
     """One turn of one agent, without evidence if `closed_book` (standard prompting)."""
 
     def __init__(self, method: str, closed_book: bool = False, agent: str = SINGLE_AGENT) -> None:
-        self.method, self.agent = method, agent
+        self.method = method
+        self.agent = agent
         self._closed_book = closed_book
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         # Removed from the question, so that the trace lists no evidence either.
         shown = replace(question, evidence=()) if self._closed_book else question
-        held = Discussion(self.method, shown, seed, sample)
-        return held.trace((self.agent,), [await ask(held.turn(self.agent, 1))])
+        discussion = Discussion(self.method, shown, seed, sample)
+        message = await ask(discussion.turn(self.agent, 1))
+        return discussion.trace((self.agent,), [message])
 
 
 def best_single(context: MethodContext) -> Single:
@@ -33,8 +35,8 @@ def best_single(context: MethodContext) -> Single:
 
     Grades come from the training discussions of the run's first learner: turns of round 1 that heard no other agent.
     """
-    graded = context.known.graded
-    return Single(context.method, agent=max(context.agents, key=lambda agent: graded.get(agent, -1.0)))
+    scores = context.known.graded
+    return Single(context.method, agent=max(context.agents, key=lambda agent: scores.get(agent, -1.0)))
 
 
 def constant_wiring(edges: Edges[Ints], agents: int, rounds: int, decision: Bools | None = None) -> Wiring:
@@ -43,7 +45,8 @@ def constant_wiring(edges: Edges[Ints], agents: int, rounds: int, decision: Bool
     Raises ValueError when the spatial edges close a cycle.
     """
     # Sorted, and each once.
-    spatial, temporal = (np.unique(pairs.reshape(-1, 2), axis=0) for pairs in edges)
+    spatial = np.unique(edges.spatial.reshape(-1, 2), axis=0)
+    temporal = np.unique(edges.temporal.reshape(-1, 2), axis=0)
     if not nx.is_directed_acyclic_graph(nx.DiGraph(spatial.tolist())):
         raise ValueError("the spatial edges close a cycle: no agent could speak first")
     readers = np.ones(agents, dtype=bool) if decision is None else decision
@@ -56,47 +59,52 @@ def complete_wiring(agents: int, rounds: int) -> Wiring:
     return constant_wiring(graphs.complete(agents), agents, rounds)
 
 
-def random_like(wiring: Wiring, rounds: int, seed: int) -> Callable[[Question], Wiring]:
+def random_like(wiring: Wiring, seed: int) -> Callable[[Question], Wiring]:
     """Draws, for every question, as many edges and agents to read as `wiring` has.
 
     One fixed random graph would be one draw of a very noisy baseline. Rounds that differ are drawn one by one.
     """
     if wiring.by_round:
         return lambda question: _random_by_round(wiring, derive_seed(seed, "random graph", question.id))
-    agents = wiring.agents
     # Counted in the last round, as no temporal edge leads into the first.
-    spatial, temporal = (int((edges[:, 0] == wiring.rounds - 1).sum()) for edges in (wiring.spatial, wiring.temporal))
+    last_round = wiring.rounds - 1
+    spatial = int((wiring.spatial[:, 0] == last_round).sum())
+    temporal = int((wiring.temporal[:, 0] == last_round).sum())
     readers = int(wiring.decision.sum())
 
     def wire(question: Question) -> Wiring:
         # By the question's id: neither order nor concurrency changes the graph of a question.
-        drawn = derive_seed(seed, "random graph", question.id)
-        read = np.zeros(agents, dtype=bool)
-        read[np.random.default_rng(drawn).permutation(agents)[:readers]] = True
-        return constant_wiring(graphs.random(agents, spatial, temporal, drawn), agents, rounds, decision=read)
+        question_seed = derive_seed(seed, "random graph", question.id)
+        decision = np.zeros(wiring.agents, dtype=bool)
+        decision[np.random.default_rng(question_seed).permutation(wiring.agents)[:readers]] = True
+        graph = graphs.random(wiring.agents, spatial, temporal, question_seed)
+        return constant_wiring(graph, wiring.agents, wiring.rounds, decision)
 
     return wire
 
 
-def _random_by_round(like: Wiring, seed: int) -> Wiring:
-    """Draws as many agents, edges and readers as `like` has, round by round."""
-    draw, agents = np.random.default_rng(seed), like.agents
-    speaks = np.zeros((like.rounds, agents), dtype=bool)
-    spatial, temporal = (np.bincount(edges[:, 0], minlength=like.rounds) for edges in (like.spatial, like.temporal))
-    drawn: Edges[list[list[int]]] = Edges([], [])
-    for t, number in enumerate(like.taking_part.sum(axis=1).tolist()):
-        here = draw.permutation(agents)[:number]
-        speaks[t, here] = True
+def _random_by_round(wiring: Wiring, seed: int) -> Wiring:
+    """Draws as many agents, edges and readers as `wiring` has, round by round."""
+    draw = np.random.default_rng(seed)
+    speaks = np.zeros((wiring.rounds, wiring.agents), dtype=bool)
+    spatial_numbers = np.bincount(wiring.spatial[:, 0], minlength=wiring.rounds)
+    temporal_numbers = np.bincount(wiring.temporal[:, 0], minlength=wiring.rounds)
+    spatial = np.zeros((wiring.rounds, wiring.agents, wiring.agents), dtype=bool)
+    temporal = np.zeros_like(spatial)
+    for round, number in enumerate(wiring.taking_part.sum(axis=1).tolist()):
+        speakers = draw.permutation(wiring.agents)[:number]
+        speaks[round, speakers] = True
         # In the drawn order, an edge leads from the earlier of two agents to the later: no cycle can close.
         pairs = np.stack(np.triu_indices(number, 1), axis=1)
-        drawn.spatial.extend(in_rounds(here[draw.permutation(pairs)[: spatial[t]]], [t]).tolist())
-        if t:
-            pairs = np.argwhere(np.outer(speaks[t - 1], speaks[t]))
-            drawn.temporal.extend(in_rounds(draw.permutation(pairs)[: temporal[t]], [t]).tolist())
-    read = np.zeros(agents, dtype=bool)
-    read[draw.permutation(np.flatnonzero(speaks[-1]))[: int(like.decision.sum())]] = True
-    rows = Edges(*(np.array(sorted(kind), dtype=np.int64).reshape(-1, 3) for kind in drawn))
-    return Wiring(like.rounds, rows.spatial, rows.temporal, read, speaks=speaks)
+        chosen = speakers[draw.permutation(pairs)[: spatial_numbers[round]]]
+        spatial[round, chosen[:, 0], chosen[:, 1]] = True
+        if round:
+            pairs = np.argwhere(np.outer(speaks[round - 1], speaks[round]))
+            chosen = draw.permutation(pairs)[: temporal_numbers[round]]
+            temporal[round, chosen[:, 0], chosen[:, 1]] = True
+    decision = np.zeros(wiring.agents, dtype=bool)
+    decision[draw.permutation(np.flatnonzero(speaks[-1]))[: int(wiring.decision.sum())]] = True
+    return Wiring.of_matrices(spatial, temporal, decision, speaks=speaks)
 
 
 def wired(context: MethodContext, graph: Callable[[int], Edges[Ints]] = graphs.complete) -> Wired:
@@ -117,7 +125,7 @@ def _on(graph: Callable[..., Edges[Ints]], description: str, drawn: bool = False
 def random_graphs(context: MethodContext) -> Wired:
     # With `needs_graph`, learning is over when the topology is made.
     assert context.learned is not None
-    return Wired(context.method, context.agents, random_like(context.learned.common, context.rounds, context.seed))
+    return Wired(context.method, context.agents, random_like(context.learned.common, context.seed))
 
 
 _alone = partial(Method, asks_team=False, alone=True)

@@ -1,4 +1,4 @@
-"""Fixed communication graphs, a learner's wirings of one graph, and the export of a graph.
+"""Fixed communication graphs, and a learner's wirings of one graph.
 
 A graph is two lists of pairs (sender, receiver), int [edges, 2]. Its spatial edges form a DAG. Along its temporal edges
 every agent hears, from the previous round, itself and its neighbours by spatial edges in either direction (except in
@@ -93,20 +93,20 @@ def acyclic(present: Bools, scores: Floats) -> Bools:
 
     Deterministic: equal scores go by sender, then receiver.
     """
-    senders, receivers = np.nonzero(present)
-    # Stable, so that equal scores stay in the order of `nonzero`: by sender, then receiver.
-    ranked = np.argsort(-scores[senders, receivers], kind="stable")
-    # reaches[i, j]: a path of kept edges leads from i to j. Every agent reaches itself, which rules out self-loops.
+    edges = np.argwhere(present)
+    # Stable, so that equal scores stay in the order of `argwhere`: by sender, then receiver.
+    ranked = edges[np.argsort(-scores[present], kind="stable")]
+    # reaches[i, j]: a path of added edges leads from i to j. Every agent reaches itself, which rules out self-loops.
     reaches = np.eye(len(present), dtype=bool)
-    kept = np.zeros_like(present)
-    for sender, receiver in zip(senders[ranked], receivers[ranked], strict=True):
+    graph = np.zeros_like(present)
+    for sender, receiver in ranked:
         if reaches[receiver, sender]:
             continue  # the edge would close a cycle
-        kept[sender, receiver] = True
+        graph[sender, receiver] = True
         if not reaches[sender, receiver]:
             # All that reached the sender now also reach what the receiver does: no search for a path is needed.
             reaches[np.flatnonzero(reaches[:, sender])] |= reaches[receiver]
-    return kept
+    return graph
 
 
 def speaking_order(spatial: Bools) -> Ints:
@@ -130,70 +130,52 @@ def as_wirings(
     speaks: bool [rounds, agents], the agents that take part in each round (all if None).
     Raises ValueError when the spatial edges close a cycle.
     """
-    spatial, temporal = np.asarray(edges.spatial, dtype=bool), np.asarray(edges.temporal, dtype=bool)
+    spatial = np.asarray(edges.spatial, dtype=bool)
     agents = spatial.shape[-1]
+    shape = (k, rounds, agents, agents)
+    orders = np.stack([speaking_order(matrix) for matrix in spatial.reshape(-1, agents, agents)])
     # Copies: a broadcast array is read-only, and all its rows are the same memory.
-    each_round = np.broadcast_to(spatial, (k, rounds, agents, agents)).copy()
-    between = np.broadcast_to(temporal, (k, rounds, agents, agents)).copy()
+    spatial = np.broadcast_to(spatial, shape).copy()
+    temporal = np.broadcast_to(np.asarray(edges.temporal, dtype=bool), shape).copy()
     # No round comes before the first.
-    between[:, :1] = False
-    orders = np.stack([speaking_order(each) for each in spatial.reshape(-1, agents, agents)])
-    order = np.broadcast_to(orders, (k, rounds, agents)).copy()
+    temporal[:, :1] = False
     readers = np.broadcast_to(np.ones(agents, dtype=bool) if decision is None else decision, (k, agents)).copy()
-    present = None if speaks is None else np.broadcast_to(speaks, (k, rounds, agents)).copy()
-    return Wirings(each_round, between, Edges(each_round, between), order, readers, readers, speaks=present)
+    return Wirings(
+        spatial,
+        temporal,
+        allowed=Edges(spatial, temporal),
+        order=np.broadcast_to(orders, (k, rounds, agents)).copy(),
+        decision=readers,
+        decision_allowed=readers,
+        speaks=None if speaks is None else np.broadcast_to(speaks, (k, rounds, agents)).copy(),
+    )
 
 
 def joined(wirings: Sequence[Wirings]) -> Wirings:
     """Puts batches of wirings, drawn with the same chances, one after another."""
-    names = ("spatial", "temporal", "order", "decision", "decision_allowed")
-    arrays = {name: np.concatenate([getattr(each, name) for each in wirings]) for name in names}
-    allowed = Edges(*(np.concatenate(kind) for kind in zip(*(each.allowed for each in wirings), strict=True)))
-    present = [each.speaks for each in wirings if each.speaks is not None]
-    speaks = np.concatenate(present) if present else None
-    return Wirings(**arrays, allowed=allowed, chances=wirings[0].chances, speaks=speaks)
-
-
-def to_networkx(
-    edges: Edges[Ints],
-    names: Sequence[str],
-    probabilities: Edges[Floats | None] | None = None,
-    speaks: Bools | None = None,
-    decision: Bools | None = None,
-) -> nx.MultiDiGraph:
-    """Converts a graph for GraphML: a node per agent, edges with `kind` and, if known, `probability`.
-
-    edges: pairs (sender, receiver), or (round, sender, receiver), which get the `round` they lead into, from 1.
-    probabilities: float [edges] of each kind.
-    speaks: bool [rounds, agents]; a node then has the `rounds` that its agent takes part in, such as "1,2".
-    decision: bool [agents]; a node then has `read`, true for an agent that the decision agent reads.
-    """
-    # A multigraph: one pair may have a spatial and a temporal edge.
-    graph = nx.MultiDiGraph()
-    graph.add_nodes_from(names)
-    if speaks is not None:
-        for name, takes_part in zip(names, speaks.T, strict=True):
-            graph.nodes[name]["rounds"] = ",".join(str(t + 1) for t in np.flatnonzero(takes_part))
-    for name, read in zip(names, [] if decision is None else decision.tolist(), strict=False):
-        graph.nodes[name]["read"] = read
-    for kind, rows, p in zip(Edges._fields, edges, probabilities or (None, None), strict=True):
-        for number, (*earlier, sender, receiver) in enumerate(rows.tolist()):
-            attributes: dict[str, str | float | int] = {"kind": kind}
-            if earlier:
-                attributes["round"] = earlier[0] + 1
-            if p is not None:
-                attributes["probability"] = float(p[number])
-            key = f"{kind} {attributes['round']}" if earlier else kind
-            graph.add_edge(names[sender], names[receiver], key=key, **attributes)
-    return graph
+    speaks = [batch.speaks for batch in wirings if batch.speaks is not None]
+    return Wirings(
+        spatial=np.concatenate([batch.spatial for batch in wirings]),
+        temporal=np.concatenate([batch.temporal for batch in wirings]),
+        allowed=Edges(
+            np.concatenate([batch.allowed.spatial for batch in wirings]),
+            np.concatenate([batch.allowed.temporal for batch in wirings]),
+        ),
+        order=np.concatenate([batch.order for batch in wirings]),
+        decision=np.concatenate([batch.decision for batch in wirings]),
+        decision_allowed=np.concatenate([batch.decision_allowed for batch in wirings]),
+        chances=wirings[0].chances,
+        speaks=np.concatenate(speaks) if speaks else None,
+    )
 
 
 _NO_PAIRS = np.zeros((0, 2), dtype=np.int64)
 
 
 def _both_kinds(agents: int, spatial: Ints) -> Edges[Ints]:
-    own = np.column_stack([np.arange(agents)] * 2)
-    return Edges(spatial, np.unique(np.concatenate([spatial, spatial[:, ::-1], own]), axis=0))
+    """Adds the temporal edges of a graph: of every agent to itself, and of neighbours in either direction."""
+    loops = np.column_stack([np.arange(agents)] * 2)
+    return Edges(spatial, np.unique(np.concatenate([spatial, spatial[:, ::-1], loops]), axis=0))
 
 
 def _drawn(agents: int, name: str, seed: int, draw: Callable[[int], nx.Graph]) -> Edges[Ints]:

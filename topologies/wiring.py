@@ -7,7 +7,6 @@ ascend. Lists hold ten thousand agents with a few senders each; matrices are for
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -58,11 +57,16 @@ class Wirings:
 def check_shapes(wirings: Wirings, rounds: int, agents: int) -> None:
     """Raises ValueError unless these are wirings of so many agents over so many rounds."""
     k = len(wirings.spatial)
-    square, column = (k, rounds, agents, agents), (k, agents)
-    matrices = ("spatial", "temporal", "allowed.spatial", "allowed.temporal")
-    expected = dict.fromkeys(matrices, square) | dict.fromkeys(("decision", "decision_allowed"), column)
-    for name, shape in expected.items():
-        array = attrgetter(name)(wirings)
+    square = (k, rounds, agents, agents)
+    arrays = {
+        "spatial": (wirings.spatial, square),
+        "temporal": (wirings.temporal, square),
+        "allowed.spatial": (wirings.allowed.spatial, square),
+        "allowed.temporal": (wirings.allowed.temporal, square),
+        "decision": (wirings.decision, (k, agents)),
+        "decision_allowed": (wirings.decision_allowed, (k, agents)),
+    }
+    for name, (array, shape) in arrays.items():
         # An empty batch would pass the comparison of shapes.
         if array.shape != shape or not k:
             raise ValueError(f"wirings.{name} has shape {array.shape}, expected {shape} with at least one wiring")
@@ -106,11 +110,13 @@ class Wiring:
     @property
     def by_round(self) -> bool:
         """True if rounds differ in their edges or agents."""
-        kinds = ((self.spatial, range(self.rounds)), (self.temporal, range(1, self.rounds)))
-        return self.speaks is not None or any(
-            not np.array_equal(edges, in_rounds(edges[edges[:, 0] == self.rounds - 1, 1:], rounds))
-            for edges, rounds in kinds
-        )
+        if self.speaks is not None:
+            return True
+        for edges, first_round in ((self.spatial, 0), (self.temporal, 1)):
+            in_last = edges[edges[:, 0] == self.rounds - 1, 1:]
+            if not np.array_equal(edges, in_rounds(in_last, range(first_round, self.rounds))):
+                return True
+        return False
 
     @classmethod
     def of_matrices(
@@ -123,62 +129,73 @@ class Wiring:
         speaks: Bools | None = None,
     ) -> "Wiring":
         """Returns the wiring of bool matrices [T, sender, receiver]; probabilities: of those, or [sender, receiver]."""
-        matrices = (spatial, temporal)
-        taken = [np.argwhere(edges) for edges in matrices]
-        # A mask picks values in the order of `argwhere`.
-        chances = zip(matrices, probabilities or (None, None), strict=True)
-        p = [None if of is None else np.broadcast_to(of, edges.shape)[edges] for edges, of in chances]
-        could = [None if of is None else np.argwhere(of) for of in allowed or (None, None)]
-        return cls(len(spatial), taken[0], taken[1], decision, p[0], p[1], could[0], could[1], speaks)
+        spatial_p = temporal_p = allowed_spatial = allowed_temporal = None
+        if probabilities is not None:
+            # A mask picks values in the order of `argwhere`.
+            spatial_p = np.broadcast_to(probabilities.spatial, spatial.shape)[spatial]
+            temporal_p = np.broadcast_to(probabilities.temporal, temporal.shape)[temporal]
+        if allowed is not None:
+            allowed_spatial = np.argwhere(allowed.spatial)
+            allowed_temporal = np.argwhere(allowed.temporal)
+        return cls(
+            len(spatial),
+            np.argwhere(spatial),
+            np.argwhere(temporal),
+            decision=decision,
+            spatial_p=spatial_p,
+            temporal_p=temporal_p,
+            allowed_spatial=allowed_spatial,
+            allowed_temporal=allowed_temporal,
+            speaks=speaks,
+        )
 
 
 def in_rounds(pairs: Ints, rounds: Iterable[int]) -> Ints:
     """Repeats pairs (sender, receiver) as the edges of some rounds."""
-    each = [np.column_stack([np.full(len(pairs), number), pairs]) for number in rounds]
-    return np.concatenate([np.zeros((0, 3), dtype=np.int64), *each])
+    edges = [np.column_stack([np.full(len(pairs), round), pairs]) for round in rounds]
+    return np.concatenate([np.zeros((0, 3), dtype=np.int64), *edges])
 
 
 def into(turns: Bools, edges: Ints) -> Bools:
     """Returns the edges that lead to some turns, bool [edges]; turns: bool [T, N]."""
-    found: Bools = turns[edges[:, 0], edges[:, 2]]
-    return found
+    lead_there: Bools = turns[edges[:, 0], edges[:, 2]]
+    return lead_there
 
 
 def needed_turns(wiring: Wiring) -> Bools:
     """Finds turns with a path of messages and memories to the decision agent, bool [T, N]."""
-    needed = wiring.taking_part
-    after = np.array(wiring.decision, dtype=bool)
-    # All last turns are needed, and through the agents' memories all earlier turns.
-    if after.all():
-        return needed
-    spatial, temporal = (weighed_senders(edges, None, wiring.agents) for edges in (wiring.spatial, wiring.temporal))
-    for t in reversed(range(wiring.rounds)):
-        found = set(np.flatnonzero(after).tolist())
-        waiting = list(found)
-        while waiting:  # within a round a path may have several edges
-            new = [j for j in spatial.get((t, waiting.pop()), ()) if j not in found]
-            found.update(new)
-            waiting += new
-        after[list(found)] = True
-        needed[t] &= after
-        # `after` only grows: an agent whose turn is needed remembers its turns of the rounds before.
-        after[[j for i in found for j in temporal.get((t, i), ())]] = True
-    return needed
+    spatial = weighed_senders(wiring.spatial, None, wiring.agents)
+    temporal = weighed_senders(wiring.temporal, None, wiring.agents)
+    needed = np.zeros((wiring.rounds, wiring.agents), dtype=bool)
+    waiting = [(wiring.rounds - 1, reader) for reader in np.flatnonzero(wiring.decision).tolist()]
+    while waiting:
+        round, agent = waiting.pop()
+        if needed[round, agent]:
+            continue
+        needed[round, agent] = True
+        waiting += [(round, sender) for sender in spatial.get((round, agent), ())]
+        if round:
+            waiting += [(round - 1, sender) for sender in temporal.get((round, agent), ())]
+            # An agent whose turn is needed remembers its turns of the rounds before.
+            waiting.append((round - 1, agent))
+    return needed & wiring.taking_part
 
 
 def weighed_senders(edges: Ints, probabilities: Floats | None, agents: int) -> dict[tuple[int, int], dict[int, float]]:
     """Maps the senders of each turn (round, receiver) that has any, ascending, to their reading weights."""
     weights = reading_weights(edges, probabilities, agents).tolist()
-    heard: dict[tuple[int, int], dict[int, float]] = {}
-    for (t, j, i), weight in zip(edges.tolist(), weights, strict=True):
-        heard.setdefault((t, i), {})[j] = weight
-    return heard
+    senders: dict[tuple[int, int], dict[int, float]] = {}
+    for (round, sender, receiver), weight in zip(edges.tolist(), weights, strict=True):
+        senders.setdefault((round, receiver), {})[sender] = weight
+    return senders
 
 
 def reading_weights(edges: Ints, probabilities: Floats | None, agents: int) -> Floats:
     """Softmax of p [edges] over the senders that each turn hears (Eqs. 6, 10), float [edges]; None: all alike."""
+    if not len(edges):
+        return np.zeros(0)
     # No shift by the maximum: probabilities are at most 1, so exp cannot overflow.
-    each = np.exp(np.ones(len(edges)) if probabilities is None else probabilities)
+    exponentials = np.exp(np.ones(len(edges)) if probabilities is None else probabilities)
     turns = edges[:, 0] * agents + edges[:, 2]
-    shares: Floats = each / np.bincount(turns, weights=each)[turns] if len(edges) else each
-    return shares
+    weights: Floats = exponentials / np.bincount(turns, weights=exponentials)[turns]
+    return weights

@@ -22,9 +22,9 @@ from experiments.running.recorded_learner import RecordedLearner
 from experiments.running.run_context import RunContext
 from experiments.running.training import Training
 from retrieval.embed import Encoder
-from topologies.graphs import to_networkx
+from topologies.graph_file import graph_of
 from topologies.learning.learned_topology import Features, LearnedTopology, make_learner
-from topologies.wiring import Edges, Wiring
+from topologies.wiring import Wiring
 
 log = logging.getLogger(__name__)
 
@@ -125,12 +125,6 @@ class GraphLearning:
 
 def export_topology(folder: Path, name: str, wiring: Wiring, agents: Sequence[str]) -> None:
     """Writes a learned graph as GraphML and as networkx's node-link JSON."""
-    edges, p = Edges(wiring.spatial, wiring.temporal), Edges(wiring.spatial_p, wiring.temporal_p)
-    if not wiring.by_round:
-        # Of the last round, as no temporal edge leads into the first.
-        last = [kind[:, 0] == wiring.rounds - 1 for kind in edges]
-        edges = Edges(*(kind[of_last, 1:] for kind, of_last in zip(edges, last, strict=True)))
-        p = Edges(*(each if each is None else each[of_last] for each, of_last in zip(p, last, strict=True)))
-    graph = to_networkx(edges, agents, p, wiring.speaks, wiring.decision)
+    graph = graph_of(wiring, agents)
     nx.write_graphml(graph, folder / f"{name}.graphml")
     (folder / f"{name}.json").write_text(json.dumps(nx.node_link_data(graph), indent=1) + "\n")

@@ -12,9 +12,8 @@ from actors.errors import UserError
 from actors.messages import Question
 from experiments.running.learned_graphs import export_topology
 from topologies.baselines import complete_wiring, random_like
-from topologies.graph_file import absolute, graph_method, wiring_of
-from topologies.graphs import to_networkx
-from topologies.wiring import Edges, Wiring
+from topologies.graph_file import absolute, graph_method, graph_of, wiring_of
+from topologies.wiring import Wiring
 
 AGENTS = ("critic", "reader", "linker", "scene")
 
@@ -28,7 +27,7 @@ def learned(by_round: bool) -> Wiring:
     spatial = whole.spatial[speaks[whole.spatial[:, 0], whole.spatial[:, 1]]]
     spatial = spatial[speaks[spatial[:, 0], spatial[:, 2]]]
     like = Wiring(3, spatial, np.array([[1, 0, 1], [2, 3, 1]]), np.array([True, True, True, True]), speaks=speaks)
-    return random_like(like, 3, seed=1)(Question("q", "?"))
+    return random_like(like, seed=1)(Question("q", "?"))
 
 
 @pytest.mark.parametrize("by_round", [False, True])
@@ -48,8 +47,26 @@ def test_a_graph_that_a_run_writes_is_read_back(tmp_path: Path, by_round: bool) 
 
 
 def graph() -> nx.MultiDiGraph:
-    edges = Edges(np.array([[0, 1], [1, 2]]), np.array([[2, 0]]))
-    return to_networkx(edges, AGENTS, Edges(np.array([0.25, 0.5]), np.array([1.0])))
+    spatial = np.array([[0, 0, 1], [0, 1, 2], [1, 0, 1], [1, 1, 2]])
+    p = (np.array([0.25, 0.5, 0.25, 0.5]), np.array([1.0]))
+    return graph_of(Wiring(2, spatial, np.array([[1, 2, 0]]), np.ones(4, dtype=bool), *p), AGENTS)
+
+
+def test_a_graph_whose_rounds_differ_names_the_round_of_each_edge_and_those_of_each_agent(tmp_path: Path) -> None:
+    speaks = np.array([[True, True, False], [True, True, True]])
+    spatial = np.array([[0, 0, 1], [1, 0, 2], [1, 1, 0]])
+    p = (np.array([0.25, 0.5, 0.75]), np.array([1.0]))
+    wiring = Wiring(2, spatial, np.array([[1, 1, 2]]), np.ones(3, dtype=bool), *p, speaks=speaks)
+    nx.write_graphml(graph_of(wiring, ["a", "b", "c"]), tmp_path / "graph.graphml")
+    back = nx.read_graphml(tmp_path / "graph.graphml")
+    attributes = ("kind", "round", "probability")
+    assert {(*pair, *(data[name] for name in attributes)) for *pair, data in back.edges(data=True)} == {
+        ("a", "b", "spatial", 1, 0.25),
+        ("b", "a", "spatial", 2, 0.75),
+        ("a", "c", "spatial", 2, 0.5),
+        ("b", "c", "temporal", 2, 1.0),
+    }
+    assert dict(back.nodes(data="rounds")) == {"a": "1,2", "b": "1,2", "c": "2"}
 
 
 def test_a_graph_of_one_s_own_needs_kinds_alone() -> None:

@@ -1,7 +1,6 @@
-"""Fixed graphs, wirings made of them, and their export."""
+"""Fixed graphs, and wirings made of them."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import networkx as nx
 import numpy as np
@@ -118,31 +117,3 @@ def test_a_cycle_within_a_round_is_refused() -> None:
     loop = np.array([[0, 1], [1, 0]], dtype=bool)
     with pytest.raises(ValueError, match="close a cycle"):
         graphs.as_wirings(Edges(loop, loop), rounds=2)
-
-
-def test_the_exported_graph_survives_graphml(tmp_path: Path) -> None:
-    edges = graphs.chain(3)
-    graph = graphs.to_networkx(edges, ["reader", "critic", "looker"], Edges(np.full(2, 0.25), np.full(7, 0.25)))
-    nx.write_graphml(graph, tmp_path / "graph.graphml")
-    back = nx.read_graphml(tmp_path / "graph.graphml", force_multigraph=True)
-    assert set(back.nodes) == {"reader", "critic", "looker"}
-    kinds = [kind for *_, kind in back.edges(data="kind")]
-    assert (kinds.count("spatial"), kinds.count("temporal")) == (2, 7)
-    assert {p for *_, p in back.edges(data="probability")} == {0.25}
-
-
-def test_a_graph_whose_rounds_differ_names_the_round_of_each_edge_and_those_of_each_agent(tmp_path: Path) -> None:
-    edges = Edges(np.array([[0, 0, 1], [1, 0, 2], [1, 1, 0]]), np.array([[1, 1, 2]]))
-    p = Edges(np.array([0.25, 0.5, 0.75]), np.array([1.0]))
-    speaks = np.array([[True, True, False], [True, True, True]])
-    graph = graphs.to_networkx(edges, ["a", "b", "c"], p, speaks)
-    nx.write_graphml(graph, tmp_path / "graph.graphml")
-    back = nx.read_graphml(tmp_path / "graph.graphml")
-    attributes = ("kind", "round", "probability")
-    assert {(*pair, *(data[name] for name in attributes)) for *pair, data in back.edges(data=True)} == {
-        ("a", "b", "spatial", 1, 0.25),
-        ("b", "a", "spatial", 2, 0.75),
-        ("a", "c", "spatial", 2, 0.5),
-        ("b", "c", "temporal", 2, 1.0),
-    }
-    assert dict(back.nodes(data="rounds")) == {"a": "1,2", "b": "1,2", "c": "2"}

@@ -158,7 +158,7 @@ def test_a_role_that_nobody_has_is_told_the_nearest() -> None:
 
 def test_a_random_graph_has_as_many_edges_as_the_pruned_one_and_differs_by_question() -> None:
     [pruned] = split(learner().inference_wirings())
-    wire = random_like(pruned, rounds=2, seed=1)
+    wire = random_like(pruned, seed=1)
     first, again, other = wire(Question("q1", "")), wire(Question("q1", "")), wire(Question("q2", ""))
     assert len(first.spatial) == len(other.spatial) == len(pruned.spatial)
     assert len(first.temporal) == len(pruned.temporal)

@@ -129,5 +129,5 @@ async def test_a_topology_answers_each_question_along_its_own_wiring() -> None:
     right, wrong = [await topology.wiring(Question(f"q{kind}", str(kind))) for kind in range(2)]
     assert LEADER in right.temporal[:, 1]
     assert LEADER not in wrong.temporal[:, 1]
-    drawn = random_like(topology.common, learner.rounds, seed=0)(Question("q", ""))
+    drawn = random_like(topology.common, seed=0)(Question("q", ""))
     assert len(drawn.temporal) == len(topology.common.temporal)

@@ -178,7 +178,7 @@ def test_a_random_graph_like_one_whose_rounds_differ_has_as_many_agents_and_edge
     learner = dropped_by_round()
     train(learner, 20, harmful=4)
     [wiring] = split(learner.inference_wirings())
-    wire = random_like(wiring, rounds=2, seed=1)
+    wire = random_like(wiring, seed=1)
     drawn = [wire(Question(f"q{n}", "")) for n in range(5)]
     for one in drawn:
         assert (one.taking_part.sum(1) == wiring.taking_part.sum(1)).all()
