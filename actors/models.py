@@ -1,5 +1,6 @@
 """Defines the interface of every model (embedded reader, vLLM, endpoint, pool of replicas) and how it is asked."""
 
+import asyncio
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
@@ -45,6 +46,48 @@ async def started(make_model: Callable[[], Model]) -> Model:
     if start is not None:
         await start()
     return model
+
+
+class LazyModel:
+    """Makes and starts a model with the first request, in that request's event loop."""
+
+    def __init__(self, make_model: Callable[[], Model]) -> None:
+        self._make_model = make_model
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._starting: asyncio.Task[Model] | None = None
+
+    async def started(self) -> Model:
+        """Returns the model, once it is started. Raises what making and starting it raises."""
+        loop = asyncio.get_running_loop()
+        # A model's connections belong to the loop that opened them, and AutoGen teams may run in several loops.
+        if self._starting is None or self._loop is not loop:
+            self._loop = loop
+            self._starting = loop.create_task(started(self._make_model))
+        starting = self._starting
+        try:
+            # Shielded: a cancelled request must not cancel the start for the others.
+            return await asyncio.shield(starting)
+        except Exception:
+            if self._starting is starting:
+                self._starting = None  # a model that does not start now is tried again by the next request
+            raise
+
+    async def abilities(self) -> Abilities:
+        """Returns the model's abilities. Raises as `started`."""
+        return await abilities_of(await self.started())
+
+    async def complete(self, request: Request) -> Completion:
+        model = await self.started()
+        return await model.complete(request)
+
+    async def close(self) -> None:
+        """Closes the model. The next request starts it again."""
+        starting = self._starting
+        self._starting = None
+        if starting is not None:
+            close = getattr(await starting, "close", None)
+            if close is not None:
+                await close()
 
 
 async def abilities_of(model: Model) -> Abilities:

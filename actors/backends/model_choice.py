@@ -1,6 +1,5 @@
 """Describes a model as data, for files that make it again elsewhere: the embedded reader, or an endpoint."""
 
-import asyncio
 import json
 import os
 from functools import cache
@@ -10,8 +9,8 @@ from pydantic import BaseModel, SecretStr
 
 from actors.backends.model_settings import DeclaredAbilities, ModelSettings
 from actors.backends.openai_model import OpenAIModel
-from actors.messages import Abilities, Completion, Request
-from actors.models import Model
+from actors.messages import Completion, Request
+from actors.models import LazyModel, Model
 from actors.reader.reader import Reader, ReaderSettings
 
 
@@ -47,49 +46,14 @@ def _made(kind: str, settings: str, key_env: str) -> Model:
     return LazyEndpoint(ModelSettings(**fields, abilities=abilities), key_env)
 
 
-class LazyEndpoint:
-    """Starts an endpoint with the first request, in that request's event loop. None exists before."""
+class LazyEndpoint(LazyModel):
+    """An endpoint that is started with the first request. Where it does not answer, that is the request's error."""
 
     def __init__(self, settings: ModelSettings, key_env: str) -> None:
-        self._settings = settings
-        self._key_env = key_env
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._started: asyncio.Task[OpenAIModel] | None = None
+        super().__init__(lambda: OpenAIModel(settings, SecretStr(os.environ.get(key_env, ""))))
 
     async def complete(self, request: Request) -> Completion:
         try:
-            model = await self._model()
+            return await super().complete(request)
         except ValueError as error:
             return Completion(request.id, "", stop="error", error=str(error))
-        return await model.complete(request)
-
-    async def abilities(self) -> Abilities:
-        """Returns the model's abilities. Raises ValueError where the endpoint does not answer."""
-        return await (await self._model()).abilities()
-
-    async def _model(self) -> OpenAIModel:
-        loop = asyncio.get_running_loop()
-        # A client's connections belong to the loop that opened them, and AutoGen teams may run in several loops.
-        if self._started is None or self._loop is not loop:
-            self._loop = loop
-            self._started = loop.create_task(self._start())
-        started = self._started
-        try:
-            # Shielded: a cancelled request must not cancel the start for the others.
-            return await asyncio.shield(started)
-        except ValueError:
-            if self._started is started:
-                self._started = None  # an endpoint that is down now is asked again by the next request
-            raise
-
-    async def _start(self) -> OpenAIModel:
-        model = OpenAIModel(self._settings, SecretStr(os.environ.get(self._key_env, "")))
-        await model.start()
-        return model
-
-    async def close(self) -> None:
-        """Closes the connections; the next request opens them again."""
-        started = self._started
-        self._started = None
-        if started is not None:
-            await (await started).close()

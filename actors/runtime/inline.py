@@ -12,7 +12,7 @@ from actors.agents.role_agent import RoleAgent
 from actors.completions.cache import Reuse
 from actors.errors import ClusterError, ModelGone, ModelLost
 from actors.messages import Abilities, Completion, Request, Role, Turn
-from actors.models import Model, abilities_of, started
+from actors.models import LazyModel, Model
 from actors.processes import collect_rarely
 from actors.runtime.launcher import Launcher, ModelPool
 from actors.runtime.remote import one_line
@@ -29,34 +29,26 @@ class InlinePool(ModelPool):
 
     def __init__(self, make_model: Callable[[], Model], capacity: int) -> None:
         super().__init__()
-        self._make_model = make_model
-        self._capacity = capacity
+        self._arguments = (make_model, capacity)
         self._free = asyncio.Semaphore(capacity)
-        self._loading = asyncio.Lock()
-        self._model: Model | None = None
+        self._model = LazyModel(make_model)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return InlinePool, (self._make_model, self._capacity)
+        return InlinePool, self._arguments
 
     def sender(self) -> Model:
         return self
 
     async def close(self) -> None:
         self.close_caches()
-        model = self._model
-        self._model = None
-        if close := getattr(model, "close", None):
-            await close()
+        await self._model.close()
 
-    async def loaded(self) -> Model:
-        """Returns the model, once it is loaded. Raises what loading raises."""
-        async with self._loading:
-            if self._model is None:
-                self._model = await started(self._make_model)
-        return self._model
+    async def load(self) -> None:
+        """Raises what loading the model raises."""
+        await self._model.started()
 
     async def complete(self, request: Request) -> Completion:
-        model = self._model or await self.loaded()
+        model = await self._model.started()
         async with self._free:
             try:
                 return await model.complete(request)
@@ -64,7 +56,7 @@ class InlinePool(ModelPool):
                 raise ModelGone(f"the model was lost, and without Ray nothing starts it again: {error}") from error
 
     async def abilities(self) -> Abilities:
-        return await abilities_of(await self.loaded())
+        return await self._model.abilities()
 
 
 class InlineRole:
@@ -165,7 +157,7 @@ class Inline(Launcher[InlinePool]):
         while self._starting:
             name = self._starting[0]
             try:
-                await self._pools[name].loaded()
+                await self._pools[name].load()
             except Exception as error:
                 raise ClusterError(f"{name}: the model could not be loaded: {one_line(error)}") from error
             del self._starting[0]
