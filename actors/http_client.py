@@ -92,7 +92,7 @@ def _named(variables: Sequence[str]) -> str:
     return f"; the environment sets {' and '.join(names)}: correct or unset it{bypass}"
 
 
-def asked_pause_s(headers: Mapping[str, str], now_s: float) -> float | None:
+def requested_pause_s(headers: Mapping[str, str], now_s: float) -> float | None:
     """Returns the seconds until Retry-After, in seconds, milliseconds or a date (by the reply's clock). None without
     it."""
 

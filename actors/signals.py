@@ -94,7 +94,7 @@ def _write(line: str) -> None:
 
 
 @contextmanager
-def held_back() -> Iterator[None]:
+def delayed_signals() -> Iterator[None]:
     """Delays the first of Ctrl-C, SIGTERM and SIGHUP until the end of the block. Ray's SystemExit counts as SIGTERM."""
     received: list[int] = []
 
@@ -104,7 +104,7 @@ def held_back() -> Iterator[None]:
         received.append(number)
 
     try:
-        with handlers_kept() as handlers:
+        with restored_handlers() as handlers:
             for number in handlers:
                 signal.signal(number, note)
             yield
@@ -117,7 +117,7 @@ def held_back() -> Iterator[None]:
 
 
 @contextmanager
-def handlers_kept() -> Iterator[dict[int, Handler]]:
+def restored_handlers() -> Iterator[dict[int, Handler]]:
     """Yields Python's handlers of these signals, and installs them again at the end.
 
     Ray sets its own in C, and the default when it ends. There are none in another thread than the main one.

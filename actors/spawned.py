@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from multiprocessing import get_context
 from typing import TypeVar
 
-from actors.signals import held_back
+from actors.signals import delayed_signals
 
 R = TypeVar("R")
 
@@ -32,7 +32,7 @@ def spawned(
     with ProcessPoolExecutor(min(at_once, len(calls)) or 1, context, initializer=_begin, initargs=(begin,)) as pool:
         try:
             # A process that is interrupted while it starts would print a traceback.
-            with held_back():
+            with delayed_signals():
                 futures = [pool.submit(call) for call in calls]
             yield futures
         finally:

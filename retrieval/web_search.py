@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from actors.backends.redaction import Redaction
 from actors.errors import WebError
-from actors.http_client import NoResponse, asked_pause_s, fetch, open_client
+from actors.http_client import NoResponse, fetch, open_client, requested_pause_s
 from actors.messages import Hit, Kind, Source
 
 RESULTS = 10  # most results for one credit
@@ -79,7 +79,7 @@ class Serper:
                         return []
                     if status not in (200, 408, 425, 429) and status < 500:
                         raise WebError(f"{self._url} is no web search ({reason})")
-                    pause_s = asked_pause_s(headers, time.time())
+                    pause_s = requested_pause_s(headers, time.time())
                 if attempt < RETRIES:
                     await asyncio.sleep(min(pause_s or self._pause_s * 2**attempt, LONGEST_PAUSE_S))
         raise WebError(f"web search at {self._url} failed {RETRIES + 1} times: {reason}; try again later")

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from actors.errors import CONTENT_FILTER
-from actors.http_client import asked_pause_s
+from actors.http_client import requested_pause_s
 from actors.messages import Completion, Request
 from actors.prompting.likelihood import Tokens, of_text
 from actors.prompting.safe_text import one_line
@@ -139,7 +139,7 @@ def _fault(
     if NO_CREDIT in codes or status in (401, 402):
         return EndpointFault(Why.CLOSED, reason, status)
     if status in PASSING or status >= 500:
-        wait_s = asked_pause_s(headers, now)
+        wait_s = requested_pause_s(headers, now)
         is_limited = status == 429 or bool(wait_s)
         return EndpointFault(Why.LIMITED if is_limited else Why.PASSING, reason, status, wait_s)
 

@@ -38,7 +38,7 @@ PATIENCE_MS = 50  # it blocks the event loop
 DISK_ERRORS = (OSError, sqlite3.Error, UnicodeError, MemoryError)
 UNUSABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_IOERR)
 LOG_BYTES = 16_000_000
-VALUE_BYTES = 64_000_000  # of a completion; a damaged or foreign value must not fill the memory
+VALUE_BYTES = 64_000_000  # of a completion; a damaged value, or one of another program, must not fill the memory
 LOCAL = frozenset("apfs bcachefs btrfs ext2 ext3 ext4 f2fs hfs ntfs overlay ramfs reiserfs tmpfs xfs zfs".split())
 
 

@@ -24,7 +24,7 @@ from actors.own_folder import own_folder
 from actors.processes import kill
 from actors.runtime import TOKEN, use_own_token
 from actors.runtime.head_program import LOCAL
-from actors.signals import held_back
+from actors.signals import delayed_signals
 
 PROGRAM = Path(__file__).with_name("head_program.py")
 # Documented for macOS and Windows, where Ray then listens on 127.0.0.1 alone; it does so on Linux, too.
@@ -163,7 +163,7 @@ def connect(address: str | None) -> None:
         import ray
 
         # Ray crashes the process when it is interrupted while it connects.
-        with warnings.catch_warnings(), held_back():
+        with warnings.catch_warnings(), delayed_signals():
             # Ray forks only to start another program at once, which LanceDB, where it is loaded, cannot know.
             warnings.filterwarnings("ignore", message="lancedb fork support", category=RuntimeWarning)
             ray.init(address=ray_address, log_to_driver=False, logging_level=logging.ERROR)

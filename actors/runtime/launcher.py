@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 from actors.completions.cache import CachedModel, Reuse
 from actors.messages import Abilities, Role
 from actors.models import Model, abilities_of
-from actors.runtime.team import Agents, RoleSource, instances_of, roles_held
+from actors.runtime.team import Agents, RoleSource, distinct_roles, instances_of
 from actors.settings import AgentSettings
 
 
@@ -79,7 +79,7 @@ class Launcher(Generic[P]):
         model.
         """
         sources = {}
-        for name, role in roles_held(roles).items():
+        for name, role in distinct_roles(roles).items():
             pool_name, role_reuse = others.get(name, (pool, reuse))
             sources[name] = self._launch_role(role, settings, self._pools[pool_name], role_reuse)
         return Agents(sources, instances_of(roles))

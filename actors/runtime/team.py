@@ -32,7 +32,7 @@ def make_agent(role: Role, model: Model, settings: AgentSettings) -> RoleAgent:
     return HostedAgent(role, model, settings)
 
 
-def roles_held(agents: Iterable[Role]) -> dict[str, Role]:
+def distinct_roles(agents: Iterable[Role]) -> dict[str, Role]:
     """Returns the roles that agents have, each once, by name."""
     return {agent.played: replace(agent, name=agent.played, of=None) for agent in agents}
 

@@ -12,7 +12,7 @@ from actors.agents.role_agent import RoleAgent
 from actors.errors import UserError
 from actors.messages import Message, Status, Trace, Turn, derive_seed
 from actors.runtime.inline import Inline
-from actors.runtime.team import make_agent, roles_held
+from actors.runtime.team import distinct_roles, make_agent
 from experiments.inspection.held_again import HeldAgain
 from experiments.inspection.opened_run import OpenedRun
 from experiments.records.attribution import By
@@ -28,7 +28,7 @@ async def agents_of(opened: OpenedRun) -> AsyncIterator[dict[str, RoleAgent]]:
         models = {key: runtime.model(reuse[key], key) for key in plan.models.of_agents}
         made = {
             name: make_agent(role, models[plan.models.of_role(name).key], plan.config.agents)
-            for name, role in roles_held(plan.roles.launched).items()
+            for name, role in distinct_roles(plan.roles.launched).items()
         }
         try:
             yield {role.name: made[role.played] for role in plan.roles.launched}

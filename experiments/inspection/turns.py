@@ -19,7 +19,7 @@ from actors.pictures import data_url
 from actors.prompting.form import Form, form_of, places, still_asked
 from actors.prompting.prompt import evidence_for, in_own_form
 from actors.prompting.reply import read
-from actors.runtime.team import make_agent, roles_held
+from actors.runtime.team import distinct_roles, make_agent
 from experiments.inspection.held_again import HeldAgain, HeldDiscussions, differing
 from experiments.inspection.kept_replies import KeptReplies, NotKept
 from experiments.inspection.opened_run import OpenedRun
@@ -80,7 +80,7 @@ class TurnInspector:
         notes = [held.note]
         if turn := held.turns.get(id):
             launched = self._opened.plan.roles.launched
-            role = roles_held(launched)[next(each.played for each in launched if each.name == turn.agent)]
+            role = distinct_roles(launched)[next(each.played for each in launched if each.name == turn.agent)]
             notes.append(await self._rebuild(details, held, turn, role, message))
         details["searches"] = self._searches(held, id, [source["id"] for source in details["sources"]])
         times = of_trace(held.folder, held.phase, held.trace)

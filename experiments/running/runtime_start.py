@@ -9,7 +9,7 @@ from actors.runtime.cluster import Cluster
 from actors.runtime.head import JOIN_S
 from actors.runtime.inline import Inline
 from actors.runtime.runtime import Runtime
-from actors.signals import handlers_kept
+from actors.signals import restored_handlers
 from experiments.config.config import Config
 from experiments.records.progress import PLAIN_EVERY_S, Progress
 
@@ -22,7 +22,7 @@ def runtime_started(config: Config, progress: Progress, trials: bool = False) ->
             address = config.ray.address
             where = "on this machine" if address is None else f"at {address}, {JOIN_S:g} s at most"
             bar = progress.phase("starting Ray" if address is None else "joining Ray", total=1, note=where)
-            started.enter_context(handlers_kept())
+            started.enter_context(restored_handlers())
             runtime: Runtime = started.enter_context(Cluster(config.ray))
             bar.advance()
         if config.runtime != "ray":

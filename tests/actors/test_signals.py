@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from actors.processes import ended
-from actors.signals import handlers_kept, held_back
+from actors.signals import delayed_signals, restored_handlers
 from tests.support.paths import ROOT
 
 BEGUN = """
@@ -180,7 +180,7 @@ def send(number: int) -> None:
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_that_is_held_back_is_handled_at_the_end(how: signal.Signals, heard: list[int]) -> None:
     blocks = ExitStack()
-    blocks.enter_context(held_back())
+    blocks.enter_context(delayed_signals())
     send(how)
     assert heard == []
     with pytest.raises(Heard):
@@ -190,7 +190,7 @@ def test_a_signal_that_is_held_back_is_handled_at_the_end(how: signal.Signals, h
 
 def test_a_second_signal_is_not_held_back(heard: list[int]) -> None:
     blocks = ExitStack()
-    blocks.enter_context(held_back())
+    blocks.enter_context(delayed_signals())
     send(signal.SIGINT)
     with pytest.raises(Heard):
         send(signal.SIGINT)
@@ -199,7 +199,7 @@ def test_a_second_signal_is_not_held_back(heard: list[int]) -> None:
 
 
 def test_what_rays_own_handler_raises_counts_as_the_signal(heard: list[int]) -> None:
-    @held_back()
+    @delayed_signals()
     def connect() -> None:
         signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(number))
         send(signal.SIGTERM)
@@ -210,7 +210,7 @@ def test_what_rays_own_handler_raises_counts_as_the_signal(heard: list[int]) -> 
 
 
 def test_handlers_that_were_taken_away_are_installed_again(heard: list[int]) -> None:
-    with handlers_kept():
+    with restored_handlers():
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
     with pytest.raises(Heard):
         send(signal.SIGTERM)
