@@ -9,28 +9,33 @@ import string
 from collections.abc import Sequence
 
 SCALES = {"hundred": 100.0, "thousand": 1e3, "million": 1e6, "billion": 1e9, "percent": 0.01}
-_NOT_OF_A_NUMBER = str.maketrans("", "", "'\"\\$€£¥%(),[]")
-_NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_WITHOUT_SIGNS = str.maketrans("", "", "'\"\\$€£¥%(),[]")
+_WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _CLEAR = re.compile(r"[;\n]")
 _SEPARATORS = (re.compile(r",\s"), re.compile(r",\s|\band\b"))
 _WITH_SCALE = re.compile(r"(.*\S)\s+\(?(?:in )?(thousand|million|billion|percent)s?\)?\.?", re.IGNORECASE | re.DOTALL)
 
 Reading = tuple[tuple[str, ...], str]
+"""Answers and their common scale, "" for none."""
 
 
 def number_of(text: str) -> float | None:
     """Reads a number with or without a scale, to four places; None for any other text."""
-    words = text.replace("\u2212", "-").translate(_NOT_OF_A_NUMBER).split()
+    words = text.replace("\u2212", "-").translate(_WITHOUT_SIGNS).split()
     try:
         value = float(words[0])
     except (IndexError, ValueError):
         return None
-    if not math.isfinite(value) or (words[1:] and _scale(words[1]) is None):
+    if not math.isfinite(value) or (len(words) > 1 and _scale(words[1]) is None):
         return None
-    word = re.search(r"[\d.]+\s?[a-zA-Z]+", text)
-    scale = (_scale(word[0]) if word else None) or 1.0
-    sign = -1 if re.search(r"\([\d.\s]+\)", text) else 1
-    return round(value * scale * sign * (0.01 if re.search(r"[\d.\s]+%", text) else 1), 4)
+    with_unit = re.search(r"[\d.]+\s?[a-zA-Z]+", text)
+    if with_unit:
+        value *= _scale(with_unit[0]) or 1.0
+    if re.search(r"\([\d.\s]+\)", text):
+        value = -value
+    if re.search(r"[\d.\s]+%", text):
+        value *= 0.01
+    return round(value, 4)
 
 
 def _scale(text: str) -> float | None:
@@ -44,9 +49,11 @@ def written(answers: Sequence[str], scale: str) -> str:
         value = number_of(text)
         if value is None:
             texts.append(f"{text} {scale}".strip())
-        else:
-            # A number with a percent sign has its scale already.
-            texts.append(f"{value if '%' in text else round(value, 2) * SCALES.get(scale, 1):.4f}")
+            continue
+        # A number with a percent sign has its scale already.
+        if "%" not in text:
+            value = round(value, 2) * SCALES.get(scale, 1)
+        texts.append(f"{value:.4f}")
     return " ".join(texts)
 
 
@@ -54,13 +61,15 @@ def normalised(text: str) -> str:
     """Lower case without articles and punctuation; each word that is a number as a float."""
     words: list[str] = []
     for token in text.lower().split(" "):
-        for form in (token, token.translate(_NO_PUNCTUATION)):
-            if (value := number_of(form)) is not None:
+        without_punctuation = token.translate(_WITHOUT_PUNCTUATION)
+        for form in (token, without_punctuation):
+            value = number_of(form)
+            if value is not None:
                 # As the script does: 2019 in a text is not the 2019.0000 that `written` makes of a number alone.
                 words.append(str(value if re.search(r"\.\d|%", form) else int(value)))
                 break
         else:
-            words += re.sub(r"\b(?:a|an|the)\b", " ", form).split()
+            words += re.sub(r"\b(?:a|an|the)\b", " ", without_punctuation).split()
     return " ".join(words)
 
 
@@ -86,12 +95,18 @@ def is_clear(answer: str) -> bool:
 
 def scaled(parts: tuple[str, ...]) -> Reading:
     """Takes out the scale that all numbers share. It follows the last number or each of them."""
-    matches = [_WITH_SCALE.fullmatch(part) for part in parts]
-    numbers = [match if match and number_of(match[1]) is not None else None for match in matches]
-    scales = {match[2].lower() for match in numbers if match}
-    if not numbers or numbers[-1] is None or len(scales) > 1:
+    amounts = []
+    scales = set()
+    for part in parts:
+        match = _WITH_SCALE.fullmatch(part)
+        has_scale = match is not None and number_of(match[1]) is not None
+        if match and has_scale:
+            scales.add(match[2].lower())
+        amounts.append(match[1] if match and has_scale else part)
+    last_has_scale = bool(parts) and amounts[-1] != parts[-1]
+    if not last_has_scale or len(scales) > 1:
         return parts, ""
-    return tuple(match[1] if match else part for part, match in zip(parts, numbers, strict=True)), scales.pop()
+    return tuple(amounts), scales.pop()
 
 
 def are_numbers(answers: Sequence[str]) -> bool:

@@ -15,13 +15,14 @@ from collections.abc import Sequence
 from actors.messages import Question
 from topologies.amounts import amounts_form
 
-_UNITS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
+_UNITS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen"
+)
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
-NUMBER_WORDS: dict[str, int] = {
-    **{word: value for value, word in enumerate(f"{_UNITS} seventeen eighteen nineteen".split())},
-    **{word: 10 * value for value, word in enumerate(_TENS.split(), start=2)},
-    **{"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9},
-}
+NUMBER_WORDS = {word: value for value, word in enumerate(_UNITS.split())}
+NUMBER_WORDS |= {word: 10 * value for value, word in enumerate(_TENS.split(), start=2)}
+NUMBER_WORDS |= {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 10**9}
 ARTICLES = frozenset({"a", "an", "the"})
 # Hyphens between words are blanks; before a number they are its sign.
 _BETWEEN = re.compile(r"\s+|(?<=\w)[-\u2010-\u2014](?=\w)")
@@ -42,9 +43,11 @@ def ballot(question: Question, answer: str | None) -> str | None:
     """
     if answer is None:
         return None
-    if question.choices and (choice := choice_of(answer, question.choices)) is not None:
+    choice = choice_of(answer, question.choices) if question.choices else None
+    if choice is not None:
         return f"({choice})"  # no other form has brackets
-    return (question.compared == "amounts" and amounts_form(answer)) or text_form(answer)
+    amounts = amounts_form(answer) if question.compared == "amounts" else None
+    return amounts or text_form(answer)
 
 
 def text_form(answer: str) -> str | None:
@@ -56,16 +59,21 @@ def text_form(answer: str) -> str | None:
     folded = answer.casefold().replace("\u2212", "-")
     words: list[str] = []
     for token in _BETWEEN.split(folded):
-        if number := _NUMBER.fullmatch(token):
+        number = _NUMBER.fullmatch(token)
+        if number:
             words.append(str(float(number["sign"] + number["digits"].replace(",", ""))))
-        else:
-            kept = (word for word in _NO_WORD.sub(" ", token).split() if word not in ARTICLES)
-            words += [str(float(NUMBER_WORDS[word])) if word in NUMBER_WORDS else word for word in kept]
+            continue
+        for word in _NO_WORD.sub(" ", token).split():
+            if word in NUMBER_WORDS:
+                words.append(str(float(NUMBER_WORDS[word])))
+            elif word not in ARTICLES:
+                words.append(word)
     # A bare mark such as "?" has no words left, yet it is not the same as no answer.
     return " ".join(words) or folded.strip() or None
 
 
-# "B", "(b)", "B.", "(B)."; and a letter with the choice's text after it.
+_MARKS = string.punctuation + string.whitespace + "“”‘’"
+# "B", "(b)", "B.", "(B).".
 _LETTER = re.compile(r"\(?([a-z])(?:\)|\.|:|\)\.)?", re.IGNORECASE)
 
 
@@ -77,23 +85,26 @@ def choice_of(answer: str, choices: Sequence[str]) -> int | None:
     None when no choice or more than one is named, or letter and text disagree: nothing is guessed.
     """
     named = " ".join(answer.split())
-    plain = [" ".join(choice.split()) for choice in choices]
+    texts = [" ".join(choice.split()) for choice in choices]
     for form in (str, str.casefold):
-        matches = [i for i, choice in enumerate(plain) if form(choice) == form(named)]
+        matches = [index for index, text in enumerate(texts) if form(text) == form(named)]
         if matches:
-            # Two choices with equal texts cannot be distinguished.
-            return matches[0] if len(matches) == 1 else None
-    letters = string.ascii_uppercase[: len(plain)]
-    if letter := _LETTER.fullmatch(named):
-        index = letters.find(letter[1].upper())
-        return index if index >= 0 else None
-    if lettered := re.fullmatch(r"\(?([A-Za-z])[).:]\s*(.+)", named, re.DOTALL):
-        index = letters.find(lettered[1].upper())
-        # A letter beyond the choices may be part of the text, which is compared below.
-        if index >= 0:
-            return index if choice_of(lettered[2], choices) == index else None
-    marks = string.punctuation + string.whitespace + "“”‘’"
-    bare, *choices_bare = (text.casefold().strip(marks) for text in (named, *plain))
-    # An answer of punctuation alone names none.
-    matches = [i for i, choice in enumerate(choices_bare) if bare and choice == bare]
+            return _only(matches)
+    letters = string.ascii_uppercase[: len(texts)]
+    letter = _LETTER.fullmatch(named)
+    if letter:
+        return _only([index for index, other in enumerate(letters) if other == letter[1].upper()])
+    with_text = re.fullmatch(r"\(?([A-Za-z])[).:]\s*(.+)", named, re.DOTALL)
+    # A letter beyond the choices may be part of the text, which is compared below.
+    if with_text and with_text[1].upper() in letters:
+        index = letters.index(with_text[1].upper())
+        return index if choice_of(with_text[2], choices) == index else None
+    bare = named.casefold().strip(_MARKS)
+    if not bare:
+        return None  # an answer of punctuation alone names none
+    return _only([index for index, text in enumerate(texts) if text.casefold().strip(_MARKS) == bare])
+
+
+def _only(matches: Sequence[int]) -> int | None:
+    # Two choices with equal texts cannot be distinguished.
     return matches[0] if len(matches) == 1 else None

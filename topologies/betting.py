@@ -17,12 +17,15 @@ def capitals(values: Floats, means: Floats) -> tuple[Floats, Floats]:
     Values and means are from -1 to 1. The share of the capital that is bet is aGRAPA's (appendix B.3), known before a
     value is seen: the mean of earlier values over their mean square, both as deviations from the mean bet against.
     """
-    gained = values[:, None] - means
+    gains = values[:, None] - means
     count = np.arange(1, len(values) + 1)[:, None]
     # As if one value had been seen before the first: no deviation, and half the largest variance.
-    mean = np.vstack([0 * means, np.cumsum(gained, axis=0) / (count + 1)])[:-1]
-    square = np.vstack([0 * means + 0.5, (np.cumsum(gained**2, axis=0) + 0.5) / (count + 1)])[:-1]
-    up = np.clip(mean / square, 0, MOST / (1 + means + 1e-12))
-    down = np.clip(-mean / square, 0, MOST / (1 - means + 1e-12))
-    above, below = np.cumprod(1 + up * gained, axis=0), np.cumprod(1 - down * gained, axis=0)
+    mean = np.zeros_like(gains)
+    mean[1:] = (np.cumsum(gains, axis=0) / (count + 1))[:-1]
+    square = np.full_like(gains, 0.5)
+    square[1:] = ((np.cumsum(gains**2, axis=0) + 0.5) / (count + 1))[:-1]
+    share_above = np.clip(mean / square, 0, MOST / (1 + means + 1e-12))
+    share_below = np.clip(-mean / square, 0, MOST / (1 - means + 1e-12))
+    above = np.cumprod(1 + share_above * gains, axis=0)
+    below = np.cumprod(1 - share_below * gains, axis=0)
     return above.astype(np.float64), below.astype(np.float64)

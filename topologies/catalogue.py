@@ -45,9 +45,9 @@ _ATTRIBUTES = ("name", "roles", "asks_team", "needs_graph", "needs_calibration",
 def find_methods(names: Sequence[str]) -> tuple[Method, ...]:
     """Finds methods by name, in the order given. Raises UserError for none, an unknown one, or one named twice."""
     methods = tuple(graph_method(name) if is_graph_file(name) else find_method(name) for name in names)
-    found = [method.name for method in methods]
-    if not found or len(set(found)) < len(found):
-        raise UserError(f"methods={found}: name at least one, and each once")
+    method_names = [method.name for method in methods]
+    if not methods or len(set(method_names)) < len(methods):
+        raise UserError(f"methods={method_names}: name at least one, and each once")
     return methods
 
 
@@ -57,15 +57,20 @@ def find_method(name: str) -> Method:
     if isinstance(entry, Method):
         method = entry
     elif callable(entry):
-        called = getattr(entry, "__name__", type(entry).__name__)
-        attributes = {key: getattr(entry, key) for key in _ATTRIBUTES if hasattr(entry, key)}
-        # CamelCase to snake_case: `MyDebate` is the method my_debate.
-        attributes.setdefault("name", re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", called).lower())
-        # The first sentence, or the first paragraph where it has no full stop.
-        [first, *_] = re.split(r"(?<=\.)\s|\n\n", inspect.getdoc(entry) or called, maxsplit=1)
-        method = Method(**attributes, description=" ".join(first.split()), make=entry)
+        method = _method_of(entry)
     else:
         raise UserError(f"methods: {name} is neither a Method nor a function or class that makes a topology")
     if not re.fullmatch(r"\w[\w.-]*", method.name) or method.name in _PHASES:
         raise UserError(f"methods: {name} is called {method.name!r}, which cannot name a file of traces; rename it")
     return method
+
+
+def _method_of(make: Any) -> Method:
+    """The method of a class or function; attributes of it override the defaults of `Method`."""
+    name = getattr(make, "__name__", type(make).__name__)
+    # The first sentence, or the first paragraph where it has no full stop.
+    [summary, *_] = re.split(r"(?<=\.)\s|\n\n", inspect.getdoc(make) or name, maxsplit=1)
+    attributes = {key: getattr(make, key) for key in _ATTRIBUTES if hasattr(make, key)}
+    # CamelCase to snake_case: `MyDebate` is the method my_debate.
+    snake_case = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+    return Method(**{"name": snake_case, **attributes}, description=" ".join(summary.split()), make=make)

@@ -9,7 +9,7 @@ reply that also has an offer and a need, in a few words. The sender j is heard b
 last round that was held.
 """
 
-import asyncio
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +18,7 @@ from actors.messages import Field, FieldKind, Message, Modality, Question, Role,
 from topologies.method import Method, MethodContext
 from topologies.systems.helpers import ANSWER
 from topologies.systems.session import input_lines
-from topologies.topology import DECISION_AGENT, Ask, Discussion, heard_equally
+from topologies.topology import DECISION_AGENT, Ask, Discussion, ask_together, heard_equally
 from topologies.wiring import Bools, Floats
 
 MANAGER = Role(
@@ -53,39 +53,52 @@ class DyTopo:
     """Rounds in which each agent hears those whose offers met its need in the round before."""
 
     def __init__(self, context: MethodContext) -> None:
-        self.method, self.agents, self.rounds = context.method, tuple(context.agents), context.rounds
-        self._library, self._tau = context.library, context.systems.match
+        self.method = context.method
+        self.agents = tuple(context.agents)
+        self.rounds = context.rounds
+        self._library = context.library
+        self._tau = context.systems.match
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        agents, held = self.agents, Discussion(self.method, question, seed, sample)
+        discussion = Discussion(self.method, question, seed, sample)
         last: list[Message] = []
-        spoken: list[Message] = []
+        turns: list[Message] = []
         edges: list[tuple[int, int, int]] = []
-        hears = np.zeros((len(agents), len(agents)), dtype=bool)
+        hears = np.zeros((len(self.agents), len(self.agents)), dtype=bool)
         for number in range(1, self.rounds + 1):
-            goal = await ask(held.turn(MANAGER.name, number, heard_equally(last), recall=number - 1, task=LEAD))
-            spoken.append(goal)
+            earlier = number - 1
+            lead = discussion.turn(MANAGER.name, number, heard_equally(last), recall=earlier, task=LEAD)
+            goal = await ask(lead)
+            turns.append(goal)
             if number > 1 and goal.values(FieldKind.ENOUGH) == ("yes",):
                 break
-            edges += [(number, int(j), int(i)) for j, i in np.argwhere(hears)]
+            edges += [(number, sender, receiver) for sender, receiver in np.argwhere(hears).tolist()]
             task = replace(SPEAK, inputs=input_lines(FieldKind.INSTRUCTION, goal.values(GOAL)))
-            heard = [heard_equally(last[j] for j in np.flatnonzero(column)) for column in hears.T]
-            turns = (
-                held.turn(agent, number, of_agent, recall=number - 1, task=task)
-                for agent, of_agent in zip(agents, heard, strict=True)
-            )
-            last = list(await asyncio.gather(*map(ask, turns)))
-            spoken += last
+            round_turns = []
+            for agent, senders in zip(self.agents, hears.T, strict=True):
+                heard = heard_equally(last[sender] for sender in np.flatnonzero(senders))
+                round_turns.append(discussion.turn(agent, number, heard, recall=earlier, task=task))
+            last = await ask_together(ask, round_turns)
+            turns += last
             if number < self.rounds:
-                stated = [[" ".join(message.values(name)) for message in last] for name in (OFFER, NEED)]
-                texts = list(dict.fromkeys(text for each in stated for text in each if text))
-                vectors = dict(zip(texts, await self._library.embed(texts), strict=True)) if texts else {}
-                none = np.zeros_like(next(iter(vectors.values()), np.zeros(1)))
-                offers, needs = (np.stack([vectors.get(text, none) for text in each]) for each in stated)
-                hears = matches(offers, needs, self._tau)
-        decision = await ask(held.turn(DECISION_AGENT, self.rounds + 1, heard_equally(last)))
-        taken = tuple(edges)
-        return held.trace(agents, (*spoken, decision), temporal=taken, allowed_temporal=taken, decision=agents)
+                hears = await self._matched(last)
+        turns.append(await ask(discussion.turn(DECISION_AGENT, self.rounds + 1, heard_equally(last))))
+        temporal = tuple(edges)
+        return discussion.trace(self.agents, turns, temporal=temporal, allowed_temporal=temporal, decision=self.agents)
+
+    async def _matched(self, messages: Sequence[Message]) -> Bools:
+        """Whom each agent hears in the next round, bool [sender, receiver], by a round's messages."""
+        offers = [" ".join(message.values(OFFER)) for message in messages]
+        needs = [" ".join(message.values(NEED)) for message in messages]
+        # Each text once.
+        texts = [text for text in dict.fromkeys([*offers, *needs]) if text]
+        if not texts:
+            return np.zeros((len(messages), len(messages)), dtype=bool)
+        vectors = dict(zip(texts, await self._library.embed(texts), strict=True))
+        unstated = np.zeros_like(vectors[texts[0]])
+        offer_vectors = np.stack([vectors.get(text, unstated) for text in offers])
+        need_vectors = np.stack([vectors.get(text, unstated) for text in needs])
+        return matches(offer_vectors, need_vectors, self._tau)
 
 
 def matches(offers: Floats, needs: Floats, tau: float) -> Bools:
@@ -94,8 +107,8 @@ def matches(offers: Floats, needs: Floats, tau: float) -> Bools:
     offers, needs: [agents, d], a row of unit length, or of zeros where an agent states none. No agent hears itself.
     """
     stated = np.outer(offers.any(1), needs.any(1)) & ~np.eye(len(offers), dtype=bool)
-    found: Bools = (offers @ needs.T > tau) & stated
-    return found
+    matched: Bools = (offers @ needs.T > tau) & stated
+    return matched
 
 
 METHODS = (
