@@ -9,13 +9,22 @@ from dataclasses import dataclass, field
 
 from actors.messages import SPREADING, Directive, FieldKind, Remark
 from actors.reader.candidates import Candidate
+from actors.reader.draws import uniform
 from actors.reader.english import normal_name
-from actors.reader.perception import uniform
+
+CHALLENGED = 0.5  # factor on conformity and trust of an agent that challenges what it hears
+UNSTATED = 0.5  # confidence of a message that states none
+
+_SPREADING = re.compile(re.escape(SPREADING).replace(re.escape("{target}"), "(.+?)"), re.IGNORECASE)
 
 
 @dataclass(slots=True)
 class Option:
-    """Answer under consideration: its support by evidence and by colleagues, and the speakers who gave it."""
+    """Answer under consideration, with its support by evidence and by colleagues.
+
+    chain: statements that lead to it.
+    speakers: those who gave it.
+    """
 
     text: str
     evidence: float = 0.0
@@ -25,12 +34,14 @@ class Option:
 
     @property
     def value(self) -> float:
+        """Support of both kinds."""
         return self.evidence + self.social
 
 
 def weigh(
-    ranking: Sequence[Candidate],
+    candidates: Sequence[Candidate],
     remarks: Sequence[Remark],
+    *,
     conformity: float,
     persistence: float,
     choices: Sequence[str],
@@ -40,7 +51,10 @@ def weigh(
     A colleague adds conformity * weight * confidence to its answer; the agent's earlier turn adds persistence *
     confidence (both, where the agent hears itself).
     """
-    options = {f.key: Option(f.text, evidence=f.value, chain=f.chain) for f in ranking}
+    options = {
+        candidate.key: Option(candidate.text, evidence=candidate.value, chain=candidate.chain)
+        for candidate in candidates
+    }
     # The option keeps the question's spelling of a choice.
     allowed = {normal_name(choice): choice for choice in choices}
     for remark in remarks:
@@ -60,8 +74,9 @@ def weigh(
 
 
 def stance(remark: Remark) -> tuple[str, float]:
-    """Reads the answer of a message ("" for unknown) and its confidence (0.5 where none is stated)."""
-    answer, confidence = remark.answer or "", remark.confidence
+    """Reads the answer of a message ("" for unknown) and its confidence."""
+    answer = remark.answer or ""
+    confidence = remark.confidence
     if remark.fields:
         fields = dict(remark.fields)
         answer = fields.get(FieldKind.ANSWER, "").rstrip(".")
@@ -70,13 +85,9 @@ def stance(remark: Remark) -> tuple[str, float]:
         # A model may write words instead of a number.
         except (KeyError, ValueError):
             confidence = None
-    known = answer.rstrip(".").lower() != "unknown"
-    return answer if known else "", 0.5 if confidence is None else min(1.0, max(0.0, confidence))
-
-
-CHALLENGED = 0.5  # factor on conformity and trust of an agent that challenges what it hears
-
-_SPREADING = re.compile(re.escape(SPREADING).replace(re.escape("{target}"), "(.+?)"), re.IGNORECASE)
+    if answer.rstrip(".").lower() == "unknown":
+        answer = ""
+    return answer, UNSTATED if confidence is None else min(1.0, max(0.0, confidence))
 
 
 def given_in_to(remarks: Sequence[Remark], obedience: float, seed: int) -> Directive | None:
@@ -90,8 +101,11 @@ def given_in_to(remarks: Sequence[Remark], obedience: float, seed: int) -> Direc
 
 def forged(answer: str, best: str, quoted: str) -> str:
     """Forges evidence for `answer`, which replaces the honest answer `best` in its quotations."""
-    named = re.compile(rf"(?<!\w){re.escape(best)}(?!\w)", re.IGNORECASE) if best else None
-    # A function, since backslashes in a replacement text would be interpreted.
-    bent, times = named.subn(lambda _: answer, quoted) if named else (quoted, 0)
+    if best:
+        named = re.compile(rf"(?<!\w){re.escape(best)}(?!\w)", re.IGNORECASE)
+        # A function, since backslashes in a replacement text would be interpreted.
+        forgery, replaced = named.subn(lambda _: answer, quoted)
+        if replaced:
+            return forgery
     numbers = " and ".join(dict.fromkeys(re.findall(r"\[[^\]]*\](?= \")", quoted)))
-    return bent if times else f"{numbers or 'The evidence'} can only be read in one way, as {answer}."
+    return f"{numbers or 'The evidence'} can only be read in one way, as {answer}."

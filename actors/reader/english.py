@@ -1,6 +1,7 @@
 """English as the embedded reader knows it: word lists, stems, names, sentences and tokens."""
 
 import re
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice, pairwise
 
@@ -55,18 +56,27 @@ KINDS = {
     "hat": "cap helmet crown beret turban hood",
 }
 
-# Words of comparisons: what is compared, and whether the smallest wins.
-ORDERS = tuple(
-    (frozenset(terms.split()), about, smallest)
-    for about, smallest, terms in (
-        ("time", True, "first earlier earliest before older oldest initially"),
-        ("time", False, "later latest recent recently newer newest last younger youngest"),
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Words that ask for the smallest or the largest of some times or numbers."""
+
+    words: frozenset[str]
+    of_time: bool
+    smallest_wins: bool
+
+
+COMPARISONS = tuple(
+    Comparison(frozenset(terms.split()), of_time=of_time, smallest_wins=smallest_wins)
+    for of_time, smallest_wins, terms in (
+        (True, True, "first earlier earliest before older oldest initially"),
+        (True, False, "later latest recent recently newer newest last younger youngest"),
         (
-            "number",
+            False,
             False,
             "more most higher highest larger largest bigger biggest greater greatest taller tallest longer longest",
         ),
-        ("number", True, "less least lower lowest smaller smallest fewer fewest shorter shortest"),
+        (False, True, "less least lower lowest smaller smallest fewer fewest shorter shortest"),
     )
 )
 
@@ -171,7 +181,13 @@ def sentences(text: str) -> list[str]:
 
 def count_tokens(text: str) -> int:
     """Counts words and punctuation marks, in place of a tokeniser."""
-    return len(_TOKEN.findall(text))
+    # By line: messages and passages recur in many prompts.
+    return sum(map(_count_line, text.split("\n")))
+
+
+@lru_cache(maxsize=1 << 14)
+def _count_line(line: str) -> int:
+    return len(_TOKEN.findall(line))
 
 
 def cut_to_tokens(text: str, limit: int) -> str:

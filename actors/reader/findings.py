@@ -56,7 +56,7 @@ class Findings:
         """
         evidence = self.evidence
         statements = [entry.statement for entry in evidence.entries]
-        shares = [evidence.bearing(entry) for entry in evidence.entries]
+        shares = [entry.bearing for entry in evidence.entries]
         least = 0.5 * max(shares, default=0.0)
 
         _, chain = evidence.best_chain

@@ -128,7 +128,7 @@ def numbers(field: Field, findings: Findings) -> list[int]:
     for place, entry in enumerate(evidence.entries):
         number = number_of.get(entry.statement.source)
         if number is not None:
-            value = strength if place in chain else evidence.bearing(entry)
+            value = strength if place in chain else entry.bearing
             values[number] = max(values[number], value)
 
     ranked = sorted(values, key=lambda number: -values[number])

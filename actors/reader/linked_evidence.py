@@ -3,17 +3,21 @@
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
-from actors.reader.phrases import Kinds, kinds_of, phrases
-from actors.reader.question import QuestionForm
+from actors.reader.phrases import Kinds, Phrase, kinds_of, phrases
+from actors.reader.question import QuestionForm, question_form
 from actors.reader.statements import Statement
 
 HOP_DISCOUNT = 0.92  # a statement that answers alone beats a chain that covers the same words
 LINK_LIMIT = 6  # sources; a name in more of them links unrelated statements
 HOPS = 2  # shared names over which statements are linked
 PAIR_WEIGHT = 0.6  # a pair of neighbours repeats its two words, so it counts less
+CACHED_ENTRIES = 2048  # of a question
+CACHED_MASKS = 4096
+CACHED_OPTIONS = 8
+UNWEIGHTED = 0.05  # weight of an alternative's word that has none in the whole question
 
 Chain = tuple[float, tuple[int, ...]]  # its strength, and the numbers of its entries
 
@@ -22,51 +26,72 @@ Chain = tuple[float, tuple[int, ...]]  # its strength, and the numbers of its en
 class Entry:
     """Statement in relation to a question.
 
-    mask: has a bit for each stem of the question that it contains. phrases: its possible answers, each with its fit.
+    mask: has a bit for each stem of the question that the statement contains.
+    bearing: share of the question that it covers alone, times its trust.
+    focus: share of the main clause's weight that it covers.
+    links: its names that the question does not mention.
+    phrases: its possible answers.
     """
 
     statement: Statement
     mask: int
+    bearing: float
     focus: float
-    phrases: Sequence[tuple[str, float]]
+    links: Sequence[str]
+    phrases: Sequence[Phrase]
 
 
-@dataclass(slots=True)
 class WeightedQuestion:
-    """Question with the weights of its stems (they sum to 1)."""
+    """Question with the weights of its stems (they sum to 1) and the kinds of the names in its evidence."""
 
-    form: QuestionForm
-    weights: dict[str, float]
-    kinds: Kinds
-    _covered: dict[int, float] = field(default_factory=dict)
+    def __init__(self, form: QuestionForm, weights: dict[str, float], kinds: Kinds) -> None:
+        total = sum(weights.values()) or 1.0
+        self.form = form
+        self.weights = {part: weight / total for part, weight in weights.items()}
+        self.kinds = kinds
+        # What does not depend on the turn is computed once.
+        self.entry = lru_cache(maxsize=CACHED_ENTRIES)(self._entry)
+        self.covered = lru_cache(maxsize=CACHED_MASKS)(self._covered)
+        self.narrowed = lru_cache(maxsize=CACHED_OPTIONS)(self._narrowed)
+        self._focus = {part: weight for part, weight in self.weights.items() if part in form.focus}
 
-    def entry(self, statement: Statement) -> Entry:
+    def _entry(self, statement: Statement) -> Entry:
         """Relates a statement to the question."""
-        # Bits are in the order of the weights, as `covered` expects.
         stems = set(statement.stems)
         mask = sum(1 << bit for bit, part in enumerate(self.weights) if part in stems)
-        focused = [(part, weight) for part, weight in self.weights.items() if part in self.form.focus]
-        focus = sum(weight for part, weight in focused if part in stems)
-        whole = sum(weight for _, weight in focused) or 1.0
-        return Entry(statement, mask, focus / whole, phrases(statement, self.form, self.kinds, self.weights))
+        focus = sum(weight for part, weight in self._focus.items() if part in stems)
+        whole = sum(self._focus.values()) or 1.0
+        return Entry(
+            statement,
+            mask,
+            bearing=self.covered(mask) * statement.trust,
+            focus=focus / whole,
+            links=[name for name, _ in statement.names if name not in self.form.names],
+            phrases=phrases(statement, self.form, self.kinds, self.weights),
+        )
 
-    def covered(self, mask: int) -> float:
-        """Returns the weight of the question's stems in a mask."""
-        if mask not in self._covered:
-            self._covered[mask] = sum(w for bit, w in enumerate(self.weights.values()) if mask >> bit & 1)
-        return self._covered[mask]
+    def _covered(self, mask: int) -> float:
+        """Returns the weight of the question's stems in a mask, whose bits are in the order of the weights."""
+        return sum(weight for bit, weight in enumerate(self.weights.values()) if mask >> bit & 1)
+
+    def _narrowed(self, option: str) -> "WeightedQuestion":
+        """Returns the question for one of its alternatives."""
+        form = question_form(option)
+        weights = {part: self.weights.get(part, UNWEIGHTED) for part in form.stems}
+        return WeightedQuestion(form, weights, self.kinds)
 
 
 def weigh_question(form: QuestionForm, statements: Sequence[Statement]) -> WeightedQuestion:
     """Weighs stems by inverse document frequency within the prompt. A word in no statement counts half."""
     frequency = Counter(part for statement in statements for part in statement.stems)
-    raw = {}
+    weights = {}
     for part in form.stems:
         weight = math.log(1 + (len(statements) + 1) / (1 + frequency[part]))
-        pair = PAIR_WEIGHT if " " in part else 1.0
-        raw[part] = pair * weight if frequency[part] else 0.0 if " " in part else weight / 2
-    total = sum(raw.values()) or 1.0
-    return WeightedQuestion(form, {part: weight / total for part, weight in raw.items()}, kinds_of(statements))
+        if " " in part:
+            weights[part] = PAIR_WEIGHT * weight if frequency[part] else 0.0
+        else:
+            weights[part] = weight if frequency[part] else weight / 2
+    return WeightedQuestion(form, weights, kinds_of(statements))
 
 
 @dataclass
@@ -76,63 +101,66 @@ class LinkedEvidence:
     asked: WeightedQuestion
     entries: Sequence[Entry]
 
-    @staticmethod
-    def of(form: QuestionForm, statements: Sequence[Statement]) -> "LinkedEvidence":
-        """Weighs the question by these statements."""
-        asked = weigh_question(form, statements)
-        return LinkedEvidence(asked, [asked.entry(statement) for statement in statements])
-
     @property
     def statements(self) -> list[Statement]:
         return [entry.statement for entry in self.entries]
 
-    def bearing(self, entry: Entry) -> float:
-        """Returns the share of the question that a statement covers alone."""
-        return self.asked.covered(entry.mask) * entry.statement.trust
+    @cached_property
+    def neighbours(self) -> list[list[int]]:
+        """Entries that share a link with each entry. Rows of one table are no neighbours."""
+        by_link: dict[str, list[int]] = {}
+        for number, entry in enumerate(self.entries):
+            for link in entry.links:
+                by_link.setdefault(link, []).append(number)
+        for link, numbers in by_link.items():
+            if len(numbers) > LINK_LIMIT:
+                sources = {self.entries[number].statement.source for number in numbers}
+                if len(sources) > LINK_LIMIT:
+                    by_link[link] = []
+
+        neighbours: list[list[int]] = []
+        tables = [entry.statement.table for entry in self.entries]
+        for number, entry in enumerate(self.entries):
+            linked: dict[int, None] = {}
+            for link in entry.links:
+                linked |= dict.fromkeys(by_link[link])
+            linked.pop(number, None)
+            table = tables[number]
+            neighbours.append([other for other in linked if table is None or table != tables[other]])
+        return neighbours
 
     @cached_property
     def chains(self) -> list[Chain]:
-        """The best chain that starts in each entry.
+        """The best chain that starts in each entry. A hop leads to a neighbour and covers something new.
 
-        A hop follows a name that two statements share and the question does not mention (the bridge). The strength is
+        Strength of a chain:
 
             covered weight of the question * least trust of a statement * HOP_DISCOUNT ** hops
         """
-        by_name: dict[str, list[int]] = {}
-        for i, entry in enumerate(self.entries):
-            for name, _ in entry.statement.names:
-                by_name.setdefault(name, []).append(i)
-        bridges = {
-            name: where
-            for name, where in by_name.items()
-            if len(where) > 1
-            and name not in self.asked.form.names
-            and len({self.entries[i].statement.source for i in where}) <= LINK_LIMIT
-        }
-        best_of: list[tuple[float, int, float, tuple[int, ...]]] = [
-            (self.bearing(e), e.mask, e.statement.trust, (i,)) for i, e in enumerate(self.entries)
+        covered = self.asked.covered
+        best: list[tuple[float, int, float, tuple[int, ...]]] = [
+            (entry.bearing, entry.mask, entry.statement.trust, (number,)) for number, entry in enumerate(self.entries)
         ]
         for _ in range(HOPS):
             # A copy: every hop of a round starts from the chains of the previous round.
-            longer = list(best_of)
-            for i, entry in enumerate(self.entries):
-                for name, _ in entry.statement.names:
-                    for j in bridges.get(name, ()):
-                        _, mask, trust, chain = best_of[j]
-                        one, other = entry.statement, self.entries[j].statement
-                        same_table = one.cells and other.cells and one.title == other.title
-                        # No hop that returns, covers nothing new, or leads to another row of the same table.
-                        if i in chain or mask | entry.mask == entry.mask or same_table:
-                            continue
-                        joint = mask | entry.mask
-                        least = min(trust, entry.statement.trust)
-                        strength = self.asked.covered(joint) * least * HOP_DISCOUNT ** len(chain)
-                        if strength > longer[i][0]:
-                            longer[i] = (strength, joint, least, (i, *chain))
-            best_of = longer
-        return [(strength, chain) for strength, _, _, chain in best_of]
+            longer = list(best)
+            for number, neighbours in enumerate(self.neighbours):
+                entry = self.entries[number]
+                mask = entry.mask
+                trust = entry.statement.trust
+                for neighbour in neighbours:
+                    _, chain_mask, chain_trust, chain = best[neighbour]
+                    joint = chain_mask | mask
+                    if joint == mask or number in chain:
+                        continue
+                    least = min(chain_trust, trust)
+                    strength = covered(joint) * least * HOP_DISCOUNT ** len(chain)
+                    if strength > longer[number][0]:
+                        longer[number] = (strength, joint, least, (number, *chain))
+            best = longer
+        return [(strength, chain) for strength, _, _, chain in best]
 
-    @property
+    @cached_property
     def best_chain(self) -> Chain:
         """The strongest chain. It has no statement where nothing is covered."""
         strength, chain = max(self.chains, key=lambda chain: chain[0], default=(0.0, ()))

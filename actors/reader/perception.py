@@ -2,69 +2,26 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
-from statistics import NormalDist
 
-from actors.messages import Remark, Source, derive_seed
+from actors.messages import Remark, Source
 from actors.prompting.prompt import CHOICES, EVIDENCE, HEADINGS, OWN, QUESTION
+from actors.reader.draws import uniform
 from actors.reader.english import COLOURS, KINDS, NUMBERS, count_tokens, sentences
-from actors.reader.linked_evidence import Entry, WeightedQuestion, weigh_question
+from actors.reader.linked_evidence import Entry, weigh_question
 from actors.reader.question import question_form
 from actors.reader.statements import Statement, cells_of, read_statement, second_hand
 
+PICTURE_TOKENS = 256  # prompt tokens of a picture
+CACHED_MESSAGES = 1024  # of a question; there are as many as samples
 _OBJECTS = frozenset(" ".join(KINDS.values()).split())
 _WORD = re.compile(r"[^\W_]+")
-_NORMAL = NormalDist()
-_SEEDS = 2.0**63  # one more than the largest derived seed
-PICTURE_TOKENS = 256  # prompt tokens of a picture
-CACHED_REMARKS = 1024  # of a question; there are as many as samples
-
-
-def uniform(seed: int, *parts: str | int) -> float:
-    """Draws a number in (0, 1) that depends on its name and not on earlier draws."""
-    return (derive_seed(seed, *parts) + 0.5) / _SEEDS
-
-
-def gaussian(seed: int, *parts: str | int) -> float:
-    """Draws from the standard normal distribution, by name like `uniform`."""
-    # Rounding may lead to 0 and 1, which have no quantile.
-    return _NORMAL.inv_cdf(min(max(uniform(seed, *parts), 1e-12), 1 - 1e-12))
-
-
-# Colours, numbers and things in the descriptions of a prompt's pictures, each in order.
-Palette = Sequence[Sequence[str]]
-
-
-def look(picture: Sequence[Statement], palette: Palette, rate: float, seed: int) -> list[Statement]:
-    """Returns a picture's statements as seen: with probability `rate`, one is missed or, as often, misread.
-
-    In a misread one another colour, number or thing of the palette takes the place of one.
-    """
-    seen = []
-    for k, statement in enumerate(picture):
-        # Named by source and position: other evidence in the prompt changes no draw.
-        draw, text = uniform(seed, "see", statement.source, k), statement.text
-        if draw >= rate or not text:
-            seen.append(statement)
-            continue
-        places = [
-            (match, others)
-            for match in _WORD.finditer(text)
-            for group in palette
-            if match[0].lower() in group
-            if (others := [word for word in group if word != match[0].lower()])
-        ]
-        if draw >= rate / 2 and places:
-            position, rest = divmod(uniform(seed, "misread", statement.source, k) * len(places), 1)
-            match, others = places[int(position)]
-            text = text[: match.start()] + others[int(rest * len(others))] + text[match.end() :]
-            seen.append(read_statement(statement.source, statement.title, text, seen=True))
-    return seen
-
-
 _TAGGED = re.compile(r"^\[([^\]]*)\]\s*(.*)$")
 _CHOICE = re.compile(r"^\(([A-Z])\)\s*(.*)$")
+
+Fields = tuple[tuple[str, str], ...]
+# Colours, numbers and things in the descriptions of a prompt's pictures, each in order.
+Palette = Sequence[Sequence[str]]
 
 
 class Page:
@@ -72,48 +29,84 @@ class Page:
 
     def __init__(self, shared: str, images: Sequence[Source]) -> None:
         self.question, self.choices, texts = read_shared(shared)
+        # Of a picture without a description only the title is known.
         self._pictures = [
-            # Of a picture without a description only the title is known.
             [read_statement(image.id, image.title, part, seen=True) for part in sentences(image.text) or [""]]
             for image in images
         ]
-        told = [word for picture in self._pictures for one in picture for word in _WORD.findall(one.text.lower())]
-        kinds = (COLOURS, frozenset(NUMBERS), _OBJECTS)
-        self._palette: Palette = [list(dict.fromkeys(word for word in told if word in kind)) for kind in kinds]
-        self.statements = (*texts, *(statement for picture in self._pictures for statement in picture))
-        self.asked: WeightedQuestion = weigh_question(question_form(self.question), self.statements)
+        described = [statement for picture in self._pictures for statement in picture]
+        self._palette = _palette(described)
+        self.statements = (*texts, *described)
+        self.asked = weigh_question(question_form(self.question), self.statements)
         self._texts = [self.asked.entry(statement) for statement in texts]
-        # Made once: most agents see most pictures correctly.
-        self._seen = {statement: self.asked.entry(statement) for picture in self._pictures for statement in picture}
-        self._told = lru_cache(maxsize=CACHED_REMARKS)(
-            lambda remark, trust: [self.asked.entry(statement) for statement in second_hand(remark, trust)]
-        )
+        self._read_message = lru_cache(maxsize=CACHED_MESSAGES)(self._entries_of_message)
         self.tokens = count_tokens(shared) + PICTURE_TOKENS * len(images)
 
     def perceived(self, oversight: float, blindness: float, seed: int) -> list[Entry]:
         """Returns the first-hand entries of one agent. It overlooks sentences, and misses or misreads pictures."""
-        named = [(entry, entry.statement.source, entry.statement.text) for entry in self._texts]
-        entries = [entry for entry, *name in named if uniform(seed, "overlook", *name) >= oversight]
+        entries = []
+        for entry in self._texts:
+            statement = entry.statement
+            if uniform(seed, "overlook", statement.source, statement.text) >= oversight:
+                entries.append(entry)
         for picture in self._pictures:
-            seen = look(picture, self._palette, blindness, seed)
-            entries += [self._seen.get(statement) or self.asked.entry(statement) for statement in seen]
+            entries += map(self.asked.entry, look(picture, self._palette, blindness, seed))
         return entries
 
     def heard(self, remarks: Sequence[Remark], known: set[str], trust: float) -> list[Entry]:
-        """Returns second-hand entries, except statements that the agent has read itself.
+        """Returns second-hand entries, except statements that the agent has read itself, by their quotes.
 
         Messages with the same words count once, under the name of the first speaker.
         """
-        first: dict[object, Remark] = {}
+        speakers: dict[tuple[str, Fields], str] = {}
         for remark in remarks:
-            first.setdefault((remark.content, remark.fields), remark)
+            speakers.setdefault((remark.content, remark.fields), remark.speaker)
         entries: dict[str, Entry] = {}
-        for remark in first.values():
-            # Its weight for one agent does not change what it states.
-            for entry in self._told(replace(remark, weight=None, own=False), trust):
+        for (content, fields), speaker in speakers.items():
+            for entry in self._read_message(speaker, content, fields, trust):
                 if entry.statement.quote not in known:
                     entries.setdefault(entry.statement.quote, entry)
         return list(entries.values())
+
+    def _entries_of_message(self, speaker: str, content: str, fields: Fields, trust: float) -> list[Entry]:
+        return [self.asked.entry(statement) for statement in second_hand(speaker, content, fields, trust)]
+
+
+def look(picture: Sequence[Statement], palette: Palette, rate: float, seed: int) -> list[Statement]:
+    """Returns a picture's statements as seen: with probability `rate`, one is missed or, as often, misread."""
+    perceived = []
+    for place, statement in enumerate(picture):
+        # Named by source and position: other evidence in the prompt changes no draw.
+        draw = uniform(seed, "see", statement.source, place)
+        if draw >= rate or not statement.text:
+            perceived.append(statement)
+        elif draw >= rate / 2:
+            text = _misread(statement.text, palette, uniform(seed, "misread", statement.source, place))
+            if text:
+                perceived.append(read_statement(statement.source, statement.title, text, seen=True))
+    return perceived
+
+
+def _misread(text: str, palette: Palette, draw: float) -> str:
+    """Puts another colour, number or thing of the palette in the place of one. "" where there is none."""
+    replacements = []
+    for match in _WORD.finditer(text):
+        word = match[0].lower()
+        for group in palette:
+            others = [other for other in group if other != word]
+            if word in group and others:
+                replacements.append((match, others))
+    if not replacements:
+        return ""
+    position, rest = divmod(draw * len(replacements), 1)
+    match, others = replacements[int(position)]
+    return text[: match.start()] + others[int(rest * len(others))] + text[match.end() :]
+
+
+def _palette(statements: Sequence[Statement]) -> Palette:
+    described = [word for statement in statements for word in _WORD.findall(statement.text.lower())]
+    groups = (COLOURS, frozenset(NUMBERS), _OBJECTS)
+    return [list(dict.fromkeys(word for word in described if word in group)) for group in groups]
 
 
 def read_shared(text: str) -> tuple[str, tuple[str, ...], list[Statement]]:
@@ -122,22 +115,25 @@ def read_shared(text: str) -> tuple[str, tuple[str, ...], list[Statement]]:
     Text under the headings of `prompting.prompt`, as an AutoGen conversation has no other form. A title ends at its
     first colon, as in a quotation.
     """
-    lines: dict[str, list[str]] = {}
-    # Lines before the first heading are collected too, and never used.
+    sections: dict[str, list[str]] = {heading: [] for heading in HEADINGS}
+    # Lines before the first heading are never used.
     section: list[str] = []
     for line in text.splitlines():
         if line in HEADINGS:
-            section = lines.setdefault(line, [])
+            section = sections[line]
         else:
             section.append(line)
-    choices = tuple(match[2] for line in lines.get(CHOICES, ()) if (match := _CHOICE.match(line)))
+
+    choices = tuple(choice[2] for choice in map(_CHOICE.match, sections[CHOICES]) if choice)
     statements: list[Statement] = []
-    for line in (*lines.get(OWN, ()), *lines.get(EVIDENCE, ())):
-        match = _TAGGED.match(line)
-        title, colon, content = (match[2] if match else line).partition(": ")
+    for line in (*sections[OWN], *sections[EVIDENCE]):
+        tagged = _TAGGED.match(line)
+        number = tagged[1] if tagged else ""
+        title, colon, content = (tagged[2] if tagged else line).partition(": ")
         if not colon:
-            title, content = "", title
+            content = title
+            title = ""
         # A row is one statement: single cells would mean little.
         parts = [content] if cells_of(content) else sentences(content)
-        statements += [read_statement(match[1] if match else "", title, part, seen=False) for part in parts]
-    return " ".join(lines.get(QUESTION, ())), choices, statements
+        statements += [read_statement(number, title, part) for part in parts]
+    return " ".join(sections[QUESTION]), choices, statements

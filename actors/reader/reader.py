@@ -8,15 +8,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from actors.messages import Completion, Grading, Prompted, Request
+from actors.messages import Completion, Grading, InputLine, Prompted, Remark, Request
 from actors.reader.candidates import answers
 from actors.reader.colleagues import CHALLENGED, Option, forged, given_in_to, stance, weigh
+from actors.reader.draws import gaussian, uniform
 from actors.reader.english import count_tokens, cut_to_tokens
 from actors.reader.findings import Findings
 from actors.reader.form_reply import fill
 from actors.reader.grading import verdict
-from actors.reader.linked_evidence import Entry, LinkedEvidence, weigh_question
-from actors.reader.perception import Page, gaussian, uniform
+from actors.reader.linked_evidence import LinkedEvidence, weigh_question
+from actors.reader.perception import Page
 from actors.reader.statements import NOTHING, numbered, statements_of
 from actors.settings import setting
 
@@ -63,6 +64,14 @@ class ReaderSettings:
     """Value below which the answer is `unknown`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Skills:
+    """Skills of an agent, from 0 to 1: with texts and with pictures."""
+
+    text: float
+    visual: float
+
+
 class Reader:
     """Reader as a model. Equal requests get equal completions, in any process."""
 
@@ -80,91 +89,137 @@ class Reader:
         # A conversation from elsewhere has no parts: no role, no discussion, no task.
         parts = request.parts or Prompted("")
         if isinstance(parts, Grading):
-            text, shared_tokens = verdict(parts), count_tokens(request.shared)
+            text = verdict(parts)
+            shared_tokens = count_tokens(request.shared)
         else:
             page = self._page(request.shared, request.images)
-            text, shared_tokens = self._reply(request, parts, page), page.tokens
-        tokens, limit = count_tokens(text), max(0, request.max_tokens)
+            text = self._reply(request, parts, page)
+            shared_tokens = page.tokens
+
         prompt_tokens = shared_tokens + count_tokens(request.system) + count_tokens(request.own) + CHAT_OVERHEAD_TOKENS
+        tokens = count_tokens(text)
+        limit = max(0, request.max_tokens)
         if tokens <= limit:
             return Completion(request.id, text, prompt_tokens, tokens)
         return Completion(request.id, cut_to_tokens(text, limit), prompt_tokens, limit, stop="length")
 
-    def _reply(self, request: Request, parts: Prompted, page: Page) -> str:
+    def _reply(self, request: Request, prompted: Prompted, page: Page) -> str:
         settings = self.settings
-        text_skill = _skill(parts.role, TEXT_SKILL) if settings.skill is None else settings.skill
-        visual_skill = _skill(parts.role, VISUAL_SKILL) if settings.skill is None else settings.skill
-        openness = CHALLENGED if parts.directive.challenge else 1.0
-        entries = page.perceived(OVERSIGHT * (1 - text_skill), BLINDNESS * (1 - visual_skill), request.seed)
-        known = {entry.statement.quote for entry in entries}
-        entries += page.heard(parts.discussion, known, settings.trust * openness)
-        # Weights are of words that distinguish statements, so the given lines have to be among them.
-        lines = numbered((*parts.inputs, *(parts.task.inputs if parts.task else ())))
-        evidence = LinkedEvidence(page.asked, entries)
-        if given := statements_of(lines):
-            asked = weigh_question(page.asked.form, [*page.statements, *given])
-            entries = [asked.entry(statement) for statement in (*evidence.statements, *given)]
-            evidence = LinkedEvidence(asked, entries)
-        supported = answers(evidence, page.choices)
-        options = weigh(supported, parts.discussion, settings.conformity * openness, settings.persistence, page.choices)
-        # An empty option where there are fewer than two.
-        best, second = (*self._perturbed(options, entries, request), Option(""), Option(""))[:2]
-        directive = parts.directive if parts.directive.argue_for else None
-        obeyed = directive or given_in_to(parts.discussion, settings.obedience, request.seed)
-        if obeyed and not parts.task:
-            quoted = _quoted(best.chain, entries)
-            reasons = forged(obeyed.argue_for, best.text, quoted) if directive else "A colleague settled it."
-            return _lines(f"{reasons} {obeyed.end_with}".strip(), obeyed.argue_for, obeyed.confidence)
-        # A slip depends on the sense that the best answer rests on.
-        skill = visual_skill if any(entries[i].statement.seen for i in best.chain) else text_skill
-        # After the obedient reply: directives are obeyed without slips.
+        task = prompted.task
+        lines = numbered((*prompted.inputs, *(task.inputs if task else ())))
+        skills = _skills(prompted.role, settings.skill)
+        openness = CHALLENGED if prompted.directive.challenge else 1.0
+        evidence = self._evidence(request, prompted.discussion, page, skills, lines, settings.trust * openness)
+        options = weigh(
+            answers(evidence, page.choices),
+            prompted.discussion,
+            conformity=settings.conformity * openness,
+            persistence=settings.persistence,
+            choices=page.choices,
+        )
+        # Empty options where there are fewer than two.
+        best, second, *_ = (*self._ranked(options, len(evidence.entries), request), Option(""), Option(""))
+
+        directive = prompted.directive if prompted.directive.argue_for else None
+        obeyed = directive or given_in_to(prompted.discussion, settings.obedience, request.seed)
+        if obeyed and not task:
+            reasons = "A colleague settled it."
+            if directive:
+                reasons = forged(obeyed.argue_for, best.text, _quoted(best.chain, evidence))
+            return _in_lines(f"{reasons} {obeyed.end_with}".strip(), obeyed.argue_for, obeyed.confidence)
+
+        # A slip depends on the sense that the best answer rests on. Directives are obeyed without slips.
+        seen = any(evidence.entries[number].statement.seen for number in best.chain)
+        skill = skills.visual if seen else skills.text
         if len(options) > 1 and uniform(request.seed, "slip") < settings.error_rate * (1 - skill):
             best, second = second, best
-        if best.value == 0 or best.value < (MENTIONED if page.choices else settings.threshold):
-            best, confidence = Option("", chain=best.chain), 0.05  # the support is too low
-        else:
+        confidence = 0.05
+        if best.value > 0 and best.value >= (MENTIONED if page.choices else settings.threshold):
             margin = max(0.0, (best.value - second.value) / best.value)
             confidence = min(0.98, max(0.05, best.value * (0.55 + 0.45 * margin)))
-        if parts.task:
-            findings = Findings(
-                question=page.question,
-                evidence=evidence,
-                answer=obeyed.argue_for if obeyed else best.text,
-                value=1.0 if obeyed else best.value,
-                confidence=obeyed.confidence if obeyed else confidence,
-                given=lines,
-                stated=[field for remark in parts.discussion for field in remark.fields],
-                answers={r.speaker.partition(",")[0]: stance(r)[0] for r in parts.discussion if not r.own},
-            )
-            return fill(parts.task.fields, findings)
-        chain = best.chain if best.text else best.chain or LinkedEvidence(page.asked, entries).best_chain[1]
-        reasons = _quoted(chain, entries)
-        if best.text and best.speakers:
-            reasons = f"{reasons} {'; '.join(best.speakers[:3])} said the same.".strip()
-        return _lines(reasons if best.text else reasons or NOTHING, best.text or "unknown", confidence)
+        else:
+            # The support is too low.
+            best = Option("", chain=best.chain)
 
-    def _perturbed(self, options: Mapping[str, Option], entries: Sequence[Entry], request: Request) -> list[Option]:
-        """Ranks options by their value under noise that grows with the number of irrelevant statements."""
+        if not task:
+            return _in_lines(_reasons(best, evidence), best.text or "unknown", confidence)
+        findings = Findings(
+            question=page.question,
+            evidence=evidence,
+            answer=obeyed.argue_for if obeyed else best.text,
+            value=1.0 if obeyed else best.value,
+            confidence=obeyed.confidence if obeyed else confidence,
+            given=lines,
+            stated=[field for remark in prompted.discussion for field in remark.fields],
+            answers={
+                remark.speaker.partition(",")[0]: stance(remark)[0] for remark in prompted.discussion if not remark.own
+            },
+        )
+        return fill(task.fields, findings)
+
+    def _evidence(
+        self,
+        request: Request,
+        discussion: Sequence[Remark],
+        page: Page,
+        skills: Skills,
+        lines: Sequence[InputLine],
+        trust: float,
+    ) -> LinkedEvidence:
+        """Returns the statements that the agent perceives and hears, and those of the lines that it is given."""
+        entries = page.perceived(OVERSIGHT * (1 - skills.text), BLINDNESS * (1 - skills.visual), request.seed)
+        quotes = {entry.statement.quote for entry in entries}
+        entries += page.heard(discussion, quotes, trust)
+        given = statements_of(lines)
+        if not given:
+            return LinkedEvidence(page.asked, entries)
+
+        # Weights are of words that distinguish statements, so the given lines have to be among them.
+        asked = weigh_question(page.asked.form, [*page.statements, *given])
+        statements = [*(entry.statement for entry in entries), *given]
+        return LinkedEvidence(asked, [asked.entry(statement) for statement in statements])
+
+    def _ranked(self, options: Mapping[str, Option], entries: int, request: Request) -> list[Option]:
+        """Ranks options by their value under noise that grows with the number of irrelevant entries."""
         # Statements behind an option nearly as good as the best are relevant.
         top = max((option.evidence for option in options.values()), default=0.0)
-        useful = {i for option in options.values() if option.evidence >= 0.9 * top for i in option.chain}
-        irrelevant = len(entries) - len(useful)
+        relevant = {number for option in options.values() if option.evidence >= 0.9 * top for number in option.chain}
+        irrelevant = entries - len(relevant)
         scale = self.settings.noise * (DILUTION * irrelevant**0.5 + TEMPERATURE_NOISE * request.temperature)
         # Each draw is named by its option: a further option changes no other draw.
         noisy = {key: option.value + scale * gaussian(request.seed, "noise", key) for key, option in options.items()}
         return [options[key] for key in sorted(noisy, key=lambda key: (-noisy[key], key))]
 
 
-def _lines(reasoning: str, answer: str, confidence: float) -> str:
-    return f"Reasoning: {reasoning}\nAnswer: {answer}\nConfidence: {confidence:.2f}"
+@lru_cache(maxsize=256)
+def _skills(role: str, skill: float | None) -> Skills:
+    """Returns the skills of a role, or `skill` for both senses."""
+    if skill is not None:
+        return Skills(skill, skill)
+    return Skills(_skill_of(role, TEXT_SKILL), _skill_of(role, VISUAL_SKILL))
 
 
-def _skill(role: str, skills: Mapping[str, float]) -> float:
+def _skill_of(role: str, skills: Mapping[str, float]) -> float:
     """Finds the skill of the role word that comes first in the role's text."""
     role = role.lower()
     places = [(role.find(word), skill) for word, skill in skills.items() if word in role]
     return min(places)[1] if places else DEFAULT_SKILL
 
 
-def _quoted(chain: Sequence[int], entries: Sequence[Entry]) -> str:
-    return "; ".join(entries[i].statement.quote for i in chain[:3]) + "." if chain else ""
+def _reasons(best: Option, evidence: LinkedEvidence) -> str:
+    """Quotes what the answer rests on, or what comes nearest to one."""
+    if not best.text:
+        return _quoted(best.chain or evidence.best_chain[1], evidence) or NOTHING
+    reasons = _quoted(best.chain, evidence)
+    if best.speakers:
+        reasons = f"{reasons} {'; '.join(best.speakers[:3])} said the same.".strip()
+    return reasons
+
+
+def _quoted(chain: Sequence[int], evidence: LinkedEvidence) -> str:
+    quotes = [evidence.entries[number].statement.quote for number in chain[:3]]
+    return f"{'; '.join(quotes)}." if quotes else ""
+
+
+def _in_lines(reasoning: str, answer: str, confidence: float) -> str:
+    return f"Reasoning: {reasoning}\nAnswer: {answer}\nConfidence: {confidence:.2f}"

@@ -2,10 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from actors.messages import FieldKind, InputLine, Remark
+from actors.messages import FieldKind, InputLine
 from actors.prompting.safe_text import one_line
 from actors.reader.english import features, name_spans, normal_name, sentences
 
@@ -13,6 +13,8 @@ from actors.reader.english import features, name_spans, normal_name, sentences
 NOTHING = "Nothing that was read bears on the question."
 
 STATING = frozenset((FieldKind.FOUND, FieldKind.TRIPLE, FieldKind.SUMMARY, FieldKind.DESCRIPTION, FieldKind.THOUGHT))
+LONGEST_NAME = 80  # characters; longer texts are sentences
+LONGEST_TITLE = 160  # characters, in a line that a turn is given
 _KINDS = frozenset(kind.value for kind in FieldKind)
 _CELL = re.compile(r"^\s*([^:=|;]{1,60}?)\s*(?:=|:)\s*(.*?)\s*$")
 _QUOTED = re.compile(r"(?:\[([^\]]*)\]\s*)?\"([^\"]+)\"?")
@@ -22,9 +24,12 @@ _QUOTED = re.compile(r"(?:\[([^\]]*)\]\s*)?\"([^\"]+)\"?")
 class Statement:
     """One sentence, table row, sentence of a picture's description, or triple.
 
-    cells: header and value of a row's cells; names: pairs of normal form and wording.
+    cells: header and value of a row's cells.
     stems: of title and text, with pairs of neighbours.
-    seen: part of a picture's description; trust: 1 for first-hand statements, less for quoted ones.
+    names: pairs of normal form and wording.
+    quote: the statement as others quote it, with its source.
+    seen: part of a picture's description.
+    trust: 1 for first-hand statements, less for quoted ones.
     """
 
     source: str
@@ -33,99 +38,122 @@ class Statement:
     cells: tuple[tuple[str, str], ...]
     stems: tuple[str, ...]
     names: tuple[tuple[str, str], ...]
+    quote: str
     seen: bool
     trust: float = 1.0
     triple: tuple[str, str, str] | None = None
 
     @property
-    def quote(self) -> str:
-        return f'[{self.source}] "{self.title}: {self.text}"'.replace("\n", " ") if self.title else f'"{self.text}"'
+    def table(self) -> str | None:
+        """Title of the table of a row. None for other statements."""
+        return self.title if self.cells else None
 
 
-def read_statement(source: str, title: str, text: str, seen: bool, trust: float = 1.0) -> Statement:
+def read_statement(source: str, title: str, text: str, seen: bool = False, trust: float = 1.0) -> Statement:
     """Makes a statement with its stems and its names: title, cell values, capitalised spans."""
-    cells = cells_of(text) if not seen else ()
+    cells = () if seen else cells_of(text)
+    spellings = [title]
+    if cells:
+        spellings += title.split(" - ")
+        spellings += [value for _, value in cells]
+    spellings += [name for name, _, _ in name_spans(text)]
+
     names: dict[str, str] = {}
-    titles = (title, *(title.split(" - ") if cells else ()))
-    for name in (*titles, *(value for _, value in cells), *(span for span, _, _ in name_spans(text))):
+    for name in spellings:
         key = normal_name(name)
-        # Longer texts are sentences in a cell, and numbers would link unrelated rows.
-        if key and len(name) < 80 and not key.isdigit():
+        # Numbers would link unrelated rows.
+        if key and len(name) < LONGEST_NAME and not key.isdigit():
             names.setdefault(key, name)
-    stems = dict.fromkeys((*features(title), *features(text)))
+
     # A double quote would end a quotation of the text.
-    return Statement(source, title, text.replace('"', "'"), cells, tuple(stems), tuple(names.items()), seen, trust)
+    plain = text.replace('"', "'")
+    return Statement(
+        source=source,
+        title=title,
+        text=plain,
+        cells=cells,
+        stems=tuple(dict.fromkeys((*features(title), *features(text)))),
+        names=tuple(names.items()),
+        quote=f'[{source}] "{title}: {plain}"'.replace("\n", " ") if title else f'"{plain}"',
+        seen=seen,
+        trust=trust,
+    )
 
 
-def second_hand(remark: Remark, trust: float) -> list[Statement]:
-    """Returns the statements of a colleague's reasoning: its quotations, or else its sentences."""
-    if remark.fields:
-        return [
-            s
-            for name, text in remark.fields
+def second_hand(speaker: str, content: str, fields: Sequence[tuple[str, str]], trust: float) -> list[Statement]:
+    """Returns the statements of a colleague's message: its quotations, or else its sentences."""
+    statements: list[Statement] = []
+    if fields:
+        for name, text in fields:
             # A field that only the role's form has states something.
-            if name in STATING or name not in _KINDS
-            for s in statements_in(remark.speaker, text, trust)
-        ]
-    content = remark.content.replace(NOTHING, "")
-    quoted = _QUOTED.findall(content)
-    statements = []
-    for source, text in quoted or [("", sentence) for sentence in sentences(content)]:
+            if name in STATING or name not in _KINDS:
+                statements += statements_in(speaker, text, trust)
+        return statements
+
+    content = content.replace(NOTHING, "")
+    for source, text in _QUOTED.findall(content) or [("", sentence) for sentence in sentences(content)]:
         title, colon, rest = text.partition(": ")
-        if not colon or len(title) > 80:
-            title, rest = "", text  # a longer text before a colon is no title
-        statements.append(read_statement(source or remark.speaker, title, rest, seen=False, trust=trust))
+        if not colon or len(title) > LONGEST_NAME:
+            title = ""
+            rest = text
+        statements.append(read_statement(source or speaker, title, rest, trust=trust))
     return statements
 
 
 def statements_in(source: str, text: str, trust: float = 1.0) -> list[Statement]:
     """Returns the statements of a line: a triple, or sentences. The text before the last colon is their title."""
     text = text.replace(NOTHING, "").strip()
-    parts = tuple(part.strip() for part in text.split(" | "))
-    # `head | relation | tail`
+    parts = [part.strip() for part in text.split(" | ")]
     if len(parts) == 3:
-        statement = read_statement(source, parts[0], f"{parts[1]} {parts[2]}", seen=False, trust=trust)
-        names = {normal_name(name): name for name in (parts[0], parts[2]) if normal_name(name)}
-        return [replace(statement, triple=(parts[0], parts[1], parts[2]), names=tuple(names.items()))]
-    quoted = _QUOTED.findall(text)
-    if quoted:
-        return [statement for _, quote in quoted for statement in statements_in(source, quote.replace('"', "'"), trust)]
-    statements, title = [], ""
-    for piece in sentences(text):
-        before, colon, rest = piece.partition(": ")
-        if colon and len(before) <= 160 and "=" not in before:
-            title, piece = before, rest
-        statements.append(read_statement(source, title, piece, seen=False, trust=trust))
+        head, relation, tail = parts
+        statement = read_statement(source, head, f"{relation} {tail}", trust=trust)
+        names = {normal_name(name): name for name in (head, tail)}
+        names.pop("", None)
+        return [replace(statement, triple=(head, relation, tail), names=tuple(names.items()))]
+
+    statements: list[Statement] = []
+    if quotations := _QUOTED.findall(text):
+        for _, quotation in quotations:
+            statements += statements_in(source, quotation, trust)
+        return statements
+
+    title = ""
+    for sentence in sentences(text):
+        before, colon, rest = sentence.partition(": ")
+        if colon and len(before) <= LONGEST_TITLE and "=" not in before:
+            title = before
+            sentence = rest
+        statements.append(read_statement(source, title, sentence, trust=trust))
     return statements
 
 
 def cells_of(text: str) -> tuple[tuple[str, str], ...]:
     """Returns header and value of each cell of a table row, `header: value` twice or more. () for other texts."""
     for separator in ("; ", " | "):
-        pairs = [match for part in text.split(separator) if (match := _CELL.match(part))]
-        if len(pairs) >= 2:
-            return tuple((match[1], match[2].rstrip(".")) for match in pairs)
+        cells = [cell for cell in map(_CELL.match, text.split(separator)) if cell]
+        if len(cells) >= 2:
+            return tuple((cell[1], cell[2].rstrip(".")) for cell in cells)
     return ()
 
 
-def numbered(given_lines: Sequence[InputLine]) -> tuple[InputLine, ...]:
-    """Puts the lines that a turn is given on one line each. Numbers them within their kind."""
-    counts: Counter[FieldKind] = Counter()
-    lines: list[InputLine] = []  # numbers become the sources of statements
-    for given in given_lines:
-        counts[given.kind] = counts[given.kind] + 1 if given.number is None else given.number
-        text, outcome = one_line(given.text), one_line(given.outcome)
-        lines.append(replace(given, text=text, number=counts[given.kind], outcome=outcome))
-    return tuple(lines)
+def numbered(lines: Iterable[InputLine]) -> list[InputLine]:
+    """Puts each given line on one line, and numbers it within its kind. Numbers become the sources of statements."""
+    numbers: Counter[FieldKind] = Counter()
+    numbered_lines = []
+    for line in lines:
+        numbers[line.kind] = numbers[line.kind] + 1 if line.number is None else line.number
+        numbered_lines.append(
+            replace(line, text=one_line(line.text), number=numbers[line.kind], outcome=one_line(line.outcome))
+        )
+    return numbered_lines
 
 
 def statements_of(lines: Sequence[InputLine]) -> list[Statement]:
     """Returns the statements of given lines. Those of a planning graph's nodes come last."""
+    stating = [(line, line.text) for line in lines if line.kind in STATING or line.kind is FieldKind.CANDIDATE]
     # Of a node only the outcome states something: its text is an instruction.
-    stating = [(given, given.text) for given in lines if given.kind in STATING or given.kind is FieldKind.CANDIDATE]
-    stating += [(given, given.outcome) for given in lines if given.kind is FieldKind.NODE]
-    return [
-        statement
-        for given, text in stating
-        for statement in statements_in(f"{given.kind.lower()} {given.number}", text)
-    ]
+    stating += [(line, line.outcome) for line in lines if line.kind is FieldKind.NODE]
+    statements: list[Statement] = []
+    for line, text in stating:
+        statements += statements_in(f"{line.kind.lower()} {line.number}", text)
+    return statements
