@@ -6,9 +6,11 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from filelock import FileLock
 
 from actors.errors import StoreError
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 MARKER = "complete.json"
 WRITE_REMEDY = "free some disk space, or choose a folder that can be written"
+BATCHES = 16  # per write, each of which makes a file
 
 BROKEN = (OSError, RuntimeError)  # what LanceDB raises for files that are not whole
 
@@ -37,46 +40,63 @@ def built(target: Path, build: Callable[[Path], Marks]) -> Path:
 
     Concurrent processes wait for one of them to build the folder. `build` writes to another folder, which is renamed
     when it is complete, and returns the content of the marker file. Raises StoreError where the folder cannot be
-    written, and errors of the corpus or the encoder, which `build` raises as `Unbuilt`, unchanged.
+    written, and errors of the corpus or the encoder, which `write_table` raises as `Unbuilt`, unchanged.
     """
     if (target / MARKER).exists():
         return target
     # Outside of the folder, which may be deleted under the lock.
-    lock, half_built = FileLock(target.with_name(f"{target.name}.lock")), target.with_name(f"{target.name}.building")
+    lock = FileLock(target.with_name(f"{target.name}.lock"))
+    unfinished = target.with_name(f"{target.name}.building")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except OSError as error:
-        raise _cannot(f"the search index {target} cannot be written", error, WRITE_REMEDY) from error
+        raise _store_error(f"the search index {target} cannot be written", error, WRITE_REMEDY) from error
     try:
         if not (target / MARKER).exists():  # another process may have built it
-            for leftover in (half_built, target):  # a target without a marker was never complete
+            for leftover in (unfinished, target):  # a target without a marker was never complete
                 shutil.rmtree(leftover, ignore_errors=True)
-            marks = build(half_built)
-            (half_built / MARKER).write_text(json.dumps(dict(marks)))
-            half_built.rename(target)
+            marks = build(unfinished)
+            (unfinished / MARKER).write_text(json.dumps(dict(marks)))
+            unfinished.rename(target)
     except Unbuilt as error:
         raise error.failure from None
     except (OSError, RuntimeError, ValueError) as error:
-        raise _cannot(f"the search index {target} cannot be built", error, WRITE_REMEDY) from error
+        raise _store_error(f"the search index {target} cannot be built", error, WRITE_REMEDY) from error
     finally:
-        shutil.rmtree(half_built, ignore_errors=True)
+        shutil.rmtree(unfinished, ignore_errors=True)
         lock.release()
     return target
 
 
 class Unbuilt(Exception):
-    """Carries an error of the corpus or the encoder through LanceDB, which would wrap it."""
+    """Carries an error of the corpus or the encoder, which is none of the folder, out of its building."""
 
-    def __init__(self, failure: BaseException) -> None:
+    def __init__(self, failure: Exception) -> None:
         super().__init__(str(failure))
         self.failure = failure
+
+
+def write_table(
+    connection: DBConnection, name: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch], *, nulls: bool = False
+) -> Table:
+    """Writes a table a few batches at a time. nulls: a row may lack a vector. Raises errors of `batches` as Unbuilt."""
+    table = connection.create_table(name, schema=schema)
+    while True:
+        # Not one stream into LanceDB, which would wrap errors, and deadlock where the batches are read from LanceDB.
+        try:
+            chunk = list(islice(batches, BATCHES))
+        except Exception as error:
+            raise Unbuilt(error) from None
+        if not chunk:
+            return table
+        table.add(pa.Table.from_batches(chunk, schema), on_bad_vectors="null" if nulls else "error")
 
 
 def opened(target: Path, rows: Mapping[str, str]) -> tuple[Table, ...]:
     """Opens tables of a finished folder. `rows` maps a table's name to the mark with its number of rows. Raises
     StoreError where the folder is damaged."""
-    tables = []
+    tables: list[Table] = []
     with reading(target, (*BROKEN, ValueError, KeyError, TypeError)):
         marks = json.loads((target / MARKER).read_text())
         connection = connect(target)
@@ -95,18 +115,18 @@ def reading(target: Path, kinds: tuple[type[Exception], ...] = BROKEN) -> Iterat
         yield
     except kinds as error:
         remedy = "delete that folder, it is rebuilt by the next run"
-        raise _cannot(f"the search index {target} is damaged", error, remedy) from error
+        raise _store_error(f"the search index {target} is damaged", error, remedy) from error
 
 
 def all_rows(folder: Path, table: Table, columns: Sequence[str], where: Sequence[str]) -> list[dict[str, Any]]:
     """Returns every row of a folder's table that meets all conditions, in no particular order. Raises StoreError."""
     with reading(folder):
-        found = table.search().where(" AND ".join(where)).select(list(columns)).limit(None)
-        rows: list[dict[str, Any]] = found.to_list()
+        query = table.search().where(" AND ".join(where)).select(list(columns)).limit(None)
+        rows: list[dict[str, Any]] = query.to_list()
         return rows
 
 
-def _cannot(problem: str, error: Exception, remedy: str) -> StoreError:
+def _store_error(problem: str, error: Exception, remedy: str) -> StoreError:
     if isinstance(error, StoreError):
         return error
     reason = (str(error).splitlines() or [type(error).__name__])[0]

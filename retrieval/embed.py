@@ -11,12 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
+from PIL import Image
 
 from actors.errors import UserError
 from actors.lookup import find, installed, is_reference
@@ -84,18 +85,25 @@ class Encoders:
     @property
     def fingerprint(self) -> str:
         """Part of an index's key: equal fingerprints promise equal vectors."""
-        prints = [encoder.fingerprint for encoder in self.columns.values()]
-        return prints[0] if len(prints) == 1 else repr(prints)
+        if not self.apart:
+            return self.texts.fingerprint
+        return repr([self.texts.fingerprint, self.pictures.fingerprint])
 
     @property
     def name(self) -> str:
-        return " and ".join(encoder.name for encoder in self.columns.values())
+        return f"{self.texts.name} and {self.pictures.name}" if self.apart else self.texts.name
 
     def searched(self, kinds: Collection[Kind] | None) -> Mapping[str, Encoder]:
         """Returns the columns with sources of these kinds (None: any)."""
-        wanted = set(Kind if kinds is None else kinds)
-        of = {VECTOR: wanted - {Kind.IMAGE} if self.apart else wanted, PICTURE_VECTOR: wanted & {Kind.IMAGE}}
-        return {column: encoder for column, encoder in self.columns.items() if of[column]}
+        searched_kinds = set(Kind if kinds is None else kinds)
+        if not self.apart:
+            return self.columns if searched_kinds else {}
+        columns: dict[str, Encoder] = {}
+        if searched_kinds - {Kind.IMAGE}:
+            columns[VECTOR] = self.texts
+        if Kind.IMAGE in searched_kinds:
+            columns[PICTURE_VECTOR] = self.pictures
+        return columns
 
 
 def max_sim(query: Vectors, source: Vectors) -> float:
@@ -138,13 +146,15 @@ class LexicalEncoder:
         return np.array(vectors, dtype=np.float32).reshape(-1, self.dim)
 
     def encode_query(self, text: str) -> Vectors:
-        counts = Counter(_words(folded(text)))
-        words = [_features(word, self.dim) for word in counts]
+        places: list[npt.NDArray[np.intp]] = []
+        weights: list[npt.NDArray[Any]] = []
+        for word, count in Counter(_words(folded(text))).items():
+            word_places, word_weights = _features(word, self.dim)
+            places.append(word_places)
+            weights.append(word_weights * (1 + math.log(count)))
         vector: npt.NDArray[Any] = np.zeros(self.dim)
-        if words:
-            places = np.concatenate([places for places, _ in words])
-            weights = [weights * (1 + math.log(n)) for (_, weights), n in zip(words, counts.values(), strict=True)]
-            vector = np.bincount(places, np.concatenate(weights), minlength=self.dim)
+        if places:
+            vector = np.bincount(np.concatenate(places), np.concatenate(weights), minlength=self.dim)
         if not vector.any():  # a picture without a caption, or all features cancelled
             vector[0] = 1.0
         unit: Vectors = (vector / np.linalg.norm(vector)).astype(np.float32)
@@ -180,7 +190,7 @@ class SentenceEncoder:
                 f"cannot load the encoder {name_or_folder!r} ({reason[:200]}): give {LEXICAL!r}, or the name or "
                 "folder of a sentence-transformers model"
             ) from error
-        self.name = f"{LATE if multi_vector else ''}{name_or_folder}"
+        self.name = f"{LATE}{name_or_folder}" if multi_vector else name_or_folder
         self.reads_pictures = bool(self._model.supports("image"))
         self._multi_vector = multi_vector
         # The longest prompt that the model may put before a text takes room from it.
@@ -188,12 +198,7 @@ class SentenceEncoder:
         longest = self._tokens("word " * LONG_TEXT)
         self._most_tokens = longest if self._tokens("word") < longest < LONG_TEXT else None
         self.late_interaction = multi_vector or self._most_tokens is not None
-        folder = Path(name_or_folder)
-        # Name, size and date of a local model's files change with training.
-        files = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
-        stats = [(str(path.relative_to(folder)), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
-        digest = f"-{hashlib.blake2b(repr(stats).encode(), digest_size=8).hexdigest()}" if stats else ""
-        self.fingerprint = f"sentence-transformers-2-{self.name}{digest}"
+        self.fingerprint = f"sentence-transformers-2-{self.name}{_folder_digest(Path(name_or_folder))}"
         self.dim = self.encode_query("dimension").shape[-1]  # some models report another number
 
     def encode_query(self, text: str) -> Vectors:
@@ -201,24 +206,36 @@ class SentenceEncoder:
         parts = [text] if self._multi_vector else self._parts(text)
         # Models such as E5 have separate prompts for queries and documents.
         vectors = self._model.encode_query(parts, show_progress_bar=False, convert_to_numpy=True)
-        return _unit(vectors[0]) if len(parts) == 1 else _unit(np.mean([_unit(of_part) for of_part in vectors], axis=0))
+        if len(parts) == 1:
+            return _unit(vectors[0])
+        return _unit(np.mean(list(map(_unit, vectors)), axis=0))
 
     def encode_sources(self, sources: Sequence[Source]) -> Vectors | list[Vectors]:
-        seen = [self.reads_pictures and bool(source.image) and Path(source.image or "").is_file() for source in sources]
-        parts = [[] if sees else self._parts(words_of(source)) for source, sees in zip(sources, seen, strict=True)]
-        texts = iter(self._encode([part for of_source in parts for part in of_source]))
-        pictures = iter(self._encode([read_picture(str(sources[i].image)) for i, sees in enumerate(seen) if sees]))
-        vectors = [[next(texts) for _ in of_source] or [next(pictures)] for of_source in parts]
-        if self.late_interaction:
-            return [np.concatenate([np.atleast_2d(vector) for vector in of_source]) for of_source in vectors]
-        return np.stack([vector for (vector,) in vectors])
+        # Texts and pictures are encoded in two batches.
+        parts: list[list[str]] = []
+        pictures: list[Image.Image] = []
+        for source in sources:
+            if self.reads_pictures and source.image and Path(source.image).is_file():
+                pictures.append(read_picture(source.image))
+                parts.append([])
+            else:
+                parts.append(self._parts(words_of(source)))
+        text_vectors = iter(self._encode(list(chain.from_iterable(parts))))
+        picture_vectors = iter(self._encode(pictures))
+        vectors: list[Vectors] = []
+        for source_parts in parts:
+            source_vectors = list(islice(text_vectors, len(source_parts))) or [next(picture_vectors)]
+            if self.late_interaction:
+                vectors.append(np.concatenate(list(map(np.atleast_2d, source_vectors))))
+            else:
+                vectors += source_vectors
+        return vectors if self.late_interaction else np.stack(vectors)
 
     def _encode(self, inputs: list[Any]) -> list[Vectors]:
-        # Texts and pictures are encoded in two batches.
         if not inputs:
             return []
         encoded = self._model.encode_document(inputs, show_progress_bar=False, convert_to_numpy=True)
-        return [_unit(vectors) for vectors in encoded]
+        return list(map(_unit, encoded))
 
     def _parts(self, text: str) -> list[str]:
         """Halves a text that the model would cut off until every part fits. Halves share an eighth."""
@@ -226,13 +243,23 @@ class SentenceEncoder:
         # No token is shorter than a byte; most texts are spared the counting.
         if most is None or len(text) < 2 or len(text.encode()) < most // 2 or self._tokens(text) < most:
             return [text]
-        middle, overlap = len(text) // 2, len(text) // 16
+        middle = len(text) // 2
+        overlap = len(text) // 16
         return [*self._parts(text[: middle + overlap]), *self._parts(text[middle - overlap :])]
 
     def _tokens(self, text: str) -> int:
         """Counts the tokens of a text that the model reads. 0 for a model without tokens."""
-        read = self._model.preprocess([text], prompt=self._prompt, task="document")
-        return int(read["attention_mask"].sum()) if "attention_mask" in read else 0
+        features = self._model.preprocess([text], prompt=self._prompt, task="document")
+        return int(features["attention_mask"].sum()) if "attention_mask" in features else 0
+
+
+def _folder_digest(folder: Path) -> str:
+    """Digests name, size and date of a local model's files, which change with training. Empty for a name."""
+    stats: list[tuple[str, int, int]] = []
+    for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
+        if path.is_file():
+            stats.append((str(path.relative_to(folder)), path.stat().st_size, path.stat().st_mtime_ns))
+    return f"-{hashlib.blake2b(repr(stats).encode(), digest_size=8).hexdigest()}" if stats else ""
 
 
 def _unit(vectors: Vectors) -> Vectors:
@@ -264,9 +291,11 @@ def make_encoder(name: str, key: str = "retrieval.encoder") -> Encoder:
         return SentenceEncoder(name.removeprefix(LATE), name.startswith(LATE))
     encoder = find(name, ENCODERS, "encoders", key)()
     if not isinstance(encoder, Encoder):
-        has = (*Encoder.__annotations__, "encode_query", "encode_sources")
-        missing = ", ".join(part for part in has if not hasattr(encoder, part))
-        raise UserError(f"{key}={name} gave {type(encoder).__name__}, which is no encoder: it has no {missing}")
+        members = (*Encoder.__annotations__, "encode_query", "encode_sources")
+        missing = [member for member in members if not hasattr(encoder, member)]
+        raise UserError(
+            f"{key}={name} gave {type(encoder).__name__}, which is no encoder: it has no {', '.join(missing)}"
+        )
     return encoder
 
 
@@ -274,7 +303,8 @@ def folded(text: str) -> str:
     """Returns the text in lower case without accents: `Café` becomes `cafe`."""
     if text.isascii():
         return text.lower()
-    return "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c)).casefold()
+    decomposed = unicodedata.normalize("NFKD", text)
+    return "".join(char for char in decomposed if not unicodedata.combining(char)).casefold()
 
 
 def _words(text: str) -> Iterator[str]:
@@ -289,15 +319,19 @@ def _words(text: str) -> Iterator[str]:
 @lru_cache(maxsize=1 << 17)
 def _features(word: str, dim: int) -> tuple[npt.NDArray[np.intp], Vectors]:
     """Hashes a word and its n-grams of 3 to 5 letters: coordinates and signed weights, both (features,)."""
-    marked = f"<{word}>"
-    # With marks, beginnings and ends of words are distinct n-grams.
-    grams = [marked[i : i + n] for n in (3, 4, 5) for i in range(len(marked) - n + 1)] if len(word) > 2 else []
-    weights = np.full(1 + len(grams), GRAMS / math.sqrt(max(1, len(grams))), dtype=np.float32)
+    features = [word]
+    if len(word) > 2:
+        # With marks, beginnings and ends of words are distinct n-grams.
+        marked = f"<{word}>"
+        for length in (3, 4, 5):
+            features += [marked[start : start + length] for start in range(len(marked) - length + 1)]
+    weights = np.full(len(features), GRAMS / math.sqrt(max(1, len(features) - 1)), dtype=np.float32)
     weights[0] = 1.0
-    places = np.empty(len(weights), dtype=np.intp)
-    for i, feature in enumerate([word, *grams]):
+    places = np.empty(len(features), dtype=np.intp)
+    for number, feature in enumerate(features):
         digest = int.from_bytes(hashlib.blake2b(feature.encode(), digest_size=8).digest(), "big")
-        places[i] = (digest >> 1) % dim  # the lowest bit is the sign
-        weights[i] *= 1 if digest & 1 else -1
+        places[number] = (digest >> 1) % dim  # the lowest bit is the sign
+        if not digest & 1:
+            weights[number] *= -1
     # Beyond eight letters a longer word is hardly a rarer one.
     return places, weights * np.float32(min(len(word), 8) ** RARITY)

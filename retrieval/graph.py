@@ -15,7 +15,7 @@ from retrieval.built_folder import all_rows, built, opened, reading
 from retrieval.embed import VECTOR, well_formed
 from retrieval.graph_tables import BY_RULES, ENTITIES, LAYOUT, TRIPLES, Extraction, build, entity_key
 from retrieval.store import EVERYTHING, SearchSpace, Store
-from retrieval.table_search import Ranked, TableSearch, fused, quoted
+from retrieval.table_search import Ranked, Row, TableSearch, fused, quoted
 
 Level = Literal["entity", "theme"]
 
@@ -41,8 +41,8 @@ class KnowledgeGraph:
     ) -> "KnowledgeGraph":
         """Opens the graph next to the store's index. Builds it first, from the `given` or the extracted triples.
         Raises StoreError as `open_index`, and ValueError where two of the given triples have the same id."""
-        made = LAYOUT if given else f"{LAYOUT}\x1f{extraction.key}"
-        digest = hashlib.blake2b(f"{store.folder.name}\x1f{made}".encode(), digest_size=12)
+        layout = LAYOUT if given else f"{LAYOUT}\x1f{extraction.key}"
+        digest = hashlib.blake2b(f"{store.folder.name}\x1f{layout}".encode(), digest_size=12)
         for triple in given() if given else ():
             fields = triple.id, triple.head, triple.relation, triple.tail, triple.source
             digest.update(repr(fields).encode(errors="replace"))
@@ -62,68 +62,100 @@ class KnowledgeGraph:
         `entity`: edges of the k entities whose names are nearest to any of the words (one hop, Eq. 11), ranked by a
         fusion of the entity's rank and the edge's nearness to the words. `theme`: edges nearest to the words.
         """
-        searchable = [well_formed(word) for word in words if any(map(str.isalnum, word))]
+        words = [well_formed(word) for word in words if any(map(str.isalnum, word))]
         where = space.where(triples=True)
-        if not searchable or not len(self) or k < 1:
+        if not words or not len(self) or k < 1:
             return []
-        ranked: list[Ranked] = []
         with reading(self._folder):
             if level == "theme":
-                ranked = fused([ranking for word in searchable for ranking in self._edges(word, where)])
-            elif keys := self._nearest(searchable, where, k):
-                place = {key: rank for rank, key in enumerate(keys)}
-                by_text, by_vector = self._edges(" ".join(searchable), [_touching(keys), *where])
-                by_entity = sorted(
-                    by_vector,
-                    key=lambda pair: min(place.get(pair[0][end], len(keys)) for end in ("head_key", "tail_key")),
-                )
-                ranked = fused([by_entity, by_vector, by_text])
-        return [Triple(*OF_TRIPLE(row)) for row, _ in ranked[:k]]
+                rankings: list[list[Ranked]] = []
+                for word in words:
+                    rankings += self._edges(word, where)
+            else:
+                rankings = self._entity_edges(words, where, k)
+        return [_triple(row) for row, _ in fused(rankings)[:k]]
 
     def neighbours(self, entity: str, space: SearchSpace = EVERYTHING) -> list[Triple]:
         """Returns all edges of an entity by id. Case and accents of names are ignored."""
         where = [_touching([entity_key(entity)]), *space.where(triples=True)]
         rows = all_rows(self._folder, self._triples, COLUMNS, where)
-        return sorted((Triple(*OF_TRIPLE(row)) for row in rows), key=attrgetter("id"))
+        return sorted(map(_triple, rows), key=attrgetter("id"))
 
     def entity(self, name: str, space: SearchSpace = EVERYTHING, near: str = "") -> list[Source]:
         """Returns texts and rows titled with an entity's name, then its pictures; those nearest to `near` first."""
-        rows = all_rows(self._folder, self._entities, ["sources"], [f"id = {quoted([entity_key(name)])}"])
-        ids = [id for row in rows for id in row["sources"]]
+        ids: list[str] = []
+        for row in all_rows(self._folder, self._entities, ["sources"], [f"id = {quoted([entity_key(name)])}"]):
+            ids += row["sources"]
         sources = self._store.sources(ids, space)
-        place: dict[str, int] = {}
+        ranks: dict[str, int] = {}
         if near and len(sources) > 1:
             within = SearchSpace({source.doc for source in sources}, space.withheld)
             hits = self._store.search(Search(near, CONSIDERED, mode="vector"), within)
-            place = {hit.source.id: rank for rank, hit in enumerate(hits)}
+            ranks = {hit.source.id: rank for rank, hit in enumerate(hits)}
 
         def order(source: Source) -> tuple[int, bool, str]:
-            return place.get(source.id, len(place)), source.kind is Kind.IMAGE, source.id
+            return ranks.get(source.id, len(ranks)), source.kind is Kind.IMAGE, source.id
 
         return sorted(sources, key=order)
 
+    def _entity_edges(self, words: Sequence[str], where: Sequence[str], k: int) -> list[list[Ranked]]:
+        """Ranks the edges of the k entities nearest to the words: by entity, by vectors, by words."""
+        keys = self._nearest(words, where, k)
+        if not keys:
+            return []
+        ranks = {key: rank for rank, key in enumerate(keys)}
+
+        def entity_rank(ranked: Ranked) -> int:
+            row, _ = ranked
+            return min(ranks.get(row["head_key"], len(keys)), ranks.get(row["tail_key"], len(keys)))
+
+        by_text, by_vector = self._edges(" ".join(words), [_touching(keys), *where])
+        return [sorted(by_vector, key=entity_rank), by_vector, by_text]
+
     def _nearest(self, words: Sequence[str], where: Sequence[str], k: int) -> list[str]:
         """Keys of the k entities nearest to any of the words: with that name, by words, by vectors."""
-        within = []
+        within: list[str] = []
         if where:  # an entity is visible if one of its edges is
-            rows = all_rows(self._folder, self._triples, ["head_key", "tail_key"], where)
-            visible = {key for row in rows for key in row.values()}
-            if not visible:
+            visible_keys = set[str]()
+            for row in all_rows(self._folder, self._triples, ["head_key", "tail_key"], where):
+                visible_keys |= {row["head_key"], row["tail_key"]}
+            if not visible_keys:
                 return []
-            within = [f"id IN ({quoted(visible)})"]
+            within = [f"id IN ({quoted(visible_keys)})"]
         rankings: list[list[Ranked]] = []
         for word in words:
-            asked = {VECTOR: partial(self._store.encoder.encode_query, word)}
-            near = TableSearch(self._entities, ["id"], word, asked, within, None, exact=bool(within))
-            named = all_rows(self._folder, self._entities, ["id"], [f"id = {quoted([entity_key(word)])}", *within])
+            same_name = [f"id = {quoted([entity_key(word)])}", *within]
+            named_rows = all_rows(self._folder, self._entities, ["id"], same_name)
+            search = TableSearch(
+                self._entities,
+                columns=["id"],
+                text=word,
+                queries={VECTOR: partial(self._store.encoder.encode_query, word)},
+                where=within,
+                radius=None,
+                exact=bool(within),
+            )
             # The entity with exactly that name leads a separate ranking.
-            rankings += [[(row, 1.0) for row in named], near.by_text(CONSIDERED), near.by_vector(CONSIDERED)]
+            rankings.append([(row, 1.0) for row in named_rows])
+            rankings += [search.by_text(CONSIDERED), search.by_vector(CONSIDERED)]
         return [row["id"] for row, _ in fused(rankings)[:k]]
 
     def _edges(self, words: str, where: Sequence[str]) -> tuple[list[Ranked], list[Ranked]]:
-        asked = {VECTOR: partial(self._store.encoder.encode_query, words)}
-        near = TableSearch(self._triples, COLUMNS, words, asked, where, None, exact=bool(where))
-        return near.by_text(CONSIDERED), near.by_vector(CONSIDERED)
+        """Ranks edges by words and by vectors."""
+        search = TableSearch(
+            self._triples,
+            columns=COLUMNS,
+            text=words,
+            queries={VECTOR: partial(self._store.encoder.encode_query, words)},
+            where=where,
+            radius=None,
+            exact=bool(where),
+        )
+        return search.by_text(CONSIDERED), search.by_vector(CONSIDERED)
+
+
+def _triple(row: Row) -> Triple:
+    return Triple(*OF_TRIPLE(row))
 
 
 def _touching(keys: Collection[str]) -> str:

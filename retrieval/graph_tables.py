@@ -1,37 +1,29 @@
 """Writes the two tables of a knowledge graph, triples and entities; triples that sources state, by rules."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from actors.messages import Kind, Source, Triple
 from actors.reader.triple_rules import distinct, of_caption, of_passage, of_row
-from retrieval.built_folder import Marks, Unbuilt, connect
+from retrieval.built_folder import Marks, connect, write_table
 from retrieval.embed import VECTOR, Encoder, folded, well_formed
-from retrieval.index import add_indexes, encoded, vector_column, vector_type
+from retrieval.index import BATCH_ROWS, add_indexes, vector_column, vector_type
 from retrieval.store import Store
-
-if TYPE_CHECKING:
-    from lancedb.db import DBConnection
-    from lancedb.table import Table
 
 LAYOUT = "1"
 RULES = "3"  # changes with the result of the rules, so that graphs by other rules are not reused
 TRIPLES = "triples"
 ENTITIES = "entities"
 
-_TEXTS = "id head relation tail head_key tail_key source doc body".split()
-_TRIPLES = pa.schema([pa.field(name, pa.string()) for name in _TEXTS])
-_ENTITIES = pa.schema(
-    [*(pa.field(name, pa.string()) for name in ("id", "name", "body")), pa.field("sources", pa.list_(pa.string()))]
+_TRIPLES = pa.schema(
+    [pa.field(name, pa.string()) for name in "id head relation tail head_key tail_key source doc body".split()]
 )
-ROWS = 8192  # per write, each of which makes a file
+_ENTITIES = pa.schema({"id": pa.string(), "name": pa.string(), "body": pa.string(), "sources": pa.list_(pa.string())})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +48,7 @@ def triples_of(source: Source) -> Iterator[Triple]:
         # A heading that the text does not repeat names no thing that a pronoun could refer to.
         subject = source.title if source.title and source.title in source.text else ""
         edges = of_passage(source.title, source.text, subject)
-    for number, (head, relation, tail) in enumerate(distinct(edges), 1):
+    for number, (head, relation, tail) in enumerate(distinct(edges), start=1):
         yield Triple(f"{source.id}#{number}", head, relation, tail, source.id)
 
 
@@ -69,62 +61,87 @@ def entity_key(name: str) -> str:
 
 
 def build(folder: Path, store: Store, given: Callable[[], Iterable[Triple]] | None, extraction: Extraction) -> Marks:
-    """Writes both tables. Triples are written in batches; entities' names stay in memory (some 300 bytes each)."""
-    names: dict[str, str] = {}
-    titled: dict[str, list[str]] = {}
-
-    def edges() -> Iterator[tuple[Triple, str]]:
-        """Every triple with the document of its source; a data set's triples replace the extracted ones."""
-        docs: dict[str, str] = {}
-        for source in store.everything():
-            stated = [] if given else list(extraction.of(source))
-            # A source's entity: the title of a passage or picture, the subject of a row.
-            name = source.title if source.kind is not Kind.TABLE else next((triple.head for triple in stated), "")
-            if key := entity_key(name):
-                names.setdefault(key, name)
-                titled.setdefault(key, []).append(source.id)
-            yield from ((triple, source.doc) for triple in stated)
-            if given:
-                docs[source.id] = source.doc
-        seen: set[str] = set()
-        for triple in given() if given else ():
-            if triple.id in seen:
-                raise ValueError(f"two triples have the id {triple.id!r}: ids of a data set's triples must differ")
-            seen.add(triple.id)
-            yield triple, docs.get(triple.source, "")
-
-    def rows_of_triples() -> Iterator[tuple[str, ...]]:
-        for triple, doc in edges():
-            head, tail = entity_key(triple.head), entity_key(triple.tail)
-            names.setdefault(head, well_formed(triple.head))
-            names.setdefault(tail, well_formed(triple.tail))
-            parts = [well_formed(part) for part in (triple.head, triple.relation, triple.tail)]
-            # The relation counts twice: themes are compared with whole edges.
-            yield (triple.id, *parts, head, tail, triple.source, doc, f"{parts[1]}: {' '.join(parts)}")
-
+    """Writes both tables: the `given` triples, or else the extracted ones."""
+    graph = _Graph(store, given, extraction)
     connection = connect(folder)
-    triples = _write(connection, TRIPLES, _TRIPLES, rows_of_triples(), store.encoder)
+    triples = write_table(
+        connection, TRIPLES, _with_vectors(_TRIPLES, store.encoder), _batches(_TRIPLES, graph.triples(), store.encoder)
+    )
     # After the triples, whose ends are entities too.
-    rows_of_entities = ((key, names[key], names[key], sorted(titled.get(key, ()))) for key in sorted(names))
-    entities = _write(connection, ENTITIES, _ENTITIES, rows_of_entities, store.encoder)
+    entities = write_table(
+        connection,
+        ENTITIES,
+        _with_vectors(_ENTITIES, store.encoder),
+        _batches(_ENTITIES, graph.entities(), store.encoder),
+    )
     rows = {TRIPLES: triples.count_rows(), ENTITIES: entities.count_rows()}
     add_indexes(triples, ("doc", "head_key", "tail_key"), {VECTOR: store.encoder})
     add_indexes(entities, ("id",), {VECTOR: store.encoder})
     return {**rows, "encoder": store.encoder.name, "layout": LAYOUT}
 
 
-def _write(
-    connection: DBConnection, name: str, columns: pa.Schema, rows: Iterator[Sequence[Any]], encoder: Encoder
-) -> Table:
-    """Writes a table of rows and the vectors of their `body`. Raises ValueErrors of the rows as Unbuilt."""
-    schema = columns.append(pa.field(VECTOR, vector_type(encoder)))
-    table, body = connection.create_table(name, schema=schema), columns.get_field_index("body")
-    # One stream into create_table would deadlock: LanceDB also reads the sources.
-    try:
-        while chunk := list(islice(rows, ROWS)):
-            arrays = [pa.array(column, of.type) for column, of in zip(zip(*chunk, strict=True), columns, strict=True)]
-            vectors = encoded(encoder, [Source("", "", Kind.TEXT, "", row[body]) for row in chunk])
-            table.add(pa.record_batch([*arrays, vector_column(vectors)], schema=schema))
-    except ValueError as error:  # of the corpus or the encoder, and not the disk's
-        raise Unbuilt(error) from None
-    return table
+class _Graph:
+    """Rows of both tables. Triples are read once; entities' names stay in memory (some 300 bytes each)."""
+
+    def __init__(self, store: Store, given: Callable[[], Iterable[Triple]] | None, extraction: Extraction) -> None:
+        self._store = store
+        self._given = given
+        self._extraction = extraction
+        self._names: dict[str, str] = {}
+        self._sources: dict[str, list[str]] = {}
+
+    def triples(self) -> Iterator[tuple[str, ...]]:
+        for triple, doc in self._edges():
+            head_key = entity_key(triple.head)
+            tail_key = entity_key(triple.tail)
+            head = well_formed(triple.head)
+            relation = well_formed(triple.relation)
+            tail = well_formed(triple.tail)
+            self._names.setdefault(head_key, head)
+            self._names.setdefault(tail_key, tail)
+            # The relation counts twice: themes are compared with whole edges.
+            body = f"{relation}: {head} {relation} {tail}"
+            yield triple.id, head, relation, tail, head_key, tail_key, triple.source, doc, body
+
+    def entities(self) -> Iterator[tuple[Any, ...]]:
+        for key in sorted(self._names):
+            name = self._names[key]
+            yield key, name, name, sorted(self._sources.get(key, ()))
+
+    def _edges(self) -> Iterator[tuple[Triple, str]]:
+        """Every triple with the document of its source; a data set's triples replace the extracted ones."""
+        docs: dict[str, str] = {}
+        for source in self._store.everything():
+            extracted = [] if self._given else list(self._extraction.of(source))
+            if self._given:
+                docs[source.id] = source.doc
+            # A source's entity: the title of a passage or picture, the subject of a row.
+            name = source.title
+            if source.kind is Kind.TABLE:
+                name = extracted[0].head if extracted else ""
+            key = entity_key(name)
+            if key:
+                self._names.setdefault(key, name)
+                self._sources.setdefault(key, []).append(source.id)
+            for triple in extracted:
+                yield triple, source.doc
+        ids = set[str]()
+        for triple in self._given() if self._given else ():
+            if triple.id in ids:
+                raise ValueError(f"two triples have the id {triple.id!r}: ids of a data set's triples must differ")
+            ids.add(triple.id)
+            yield triple, docs.get(triple.source, "")
+
+
+def _with_vectors(columns: pa.Schema, encoder: Encoder) -> pa.Schema:
+    return columns.append(pa.field(VECTOR, vector_type(encoder)))
+
+
+def _batches(columns: pa.Schema, rows: Iterator[Sequence[Any]], encoder: Encoder) -> Iterator[pa.RecordBatch]:
+    """Yields rows with the vectors of their `body`."""
+    body = columns.get_field_index("body")
+    while chunk := list(islice(rows, BATCH_ROWS)):
+        values = zip(*chunk, strict=True)
+        arrays = [pa.array(column, field.type) for column, field in zip(values, columns, strict=True)]
+        arrays.append(vector_column(encoder, [Source("", "", Kind.TEXT, "", row[body]) for row in chunk]))
+        yield pa.record_batch(arrays, schema=_with_vectors(columns, encoder))

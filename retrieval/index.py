@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from actors.messages import Kind, Source
-from retrieval.built_folder import Marks, Unbuilt, built, connect, opened
+from retrieval.built_folder import Marks, built, connect, opened, write_table
 from retrieval.embed import Encoder, Encoders, Vectors, well_formed, words_of
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def open_index(folder: Path, corpus: Corpus, encoders: Encoders) -> tuple[Table,
     Returns the table, with a row for every source, and its own folder. Raises StoreError where the folder cannot be
     written, the disk is full, or a finished index is damaged.
     """
-    # LanceDB takes a relative path that starts with "db" for a cloud address.
     key = "\x1f".join([corpus_digest(corpus, encoders.pictures.reads_pictures), encoders.fingerprint, LAYOUT])
+    # LanceDB takes a relative path that starts with "db" for a cloud address.
     target = folder.absolute() / f"index-{hashlib.blake2b(key.encode(), digest_size=12).hexdigest()}"
     built(target, lambda empty: _build(empty, corpus, encoders))
     (table,) = opened(target, {TABLE: "rows"})
@@ -66,45 +66,40 @@ def corpus_digest(corpus: Corpus, with_pictures: bool) -> str:
 
 
 def _build(folder: Path, corpus: Corpus, encoders: Encoders) -> Marks:
-    fields = [pa.field(name, pa.string()) for name in COLUMNS]
-    schema = pa.schema([*fields, *(pa.field(name, vector_type(e)) for name, e in encoders.columns.items())])
-    failures: list[BaseException] = []
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        """Yields the corpus, of which one batch is in memory at a time."""
-        try:
-            sources = corpus()
-            while chunk := list(islice(sources, BATCH_ROWS)):
-                rows = [(s.id, s.doc, s.kind.value, well_formed(s.title), words_of(s), s.image) for s in chunk]
-                columns: list[pa.Array] = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
-                columns += [_vectors(encoders, column, chunk) for column in encoders.columns]
-                yield pa.record_batch(columns, schema=schema)
-        except BaseException as error:  # LanceDB would wrap it
-            failures.append(error)
-            raise
-
-    # A source has no vector of the other encoder, which LanceDB would refuse by default.
-    bad = "null" if encoders.apart else "error"
-    try:
-        reader = pa.RecordBatchReader.from_batches(schema, batches())
-        table = connect(folder).create_table(TABLE, reader, schema=schema, on_bad_vectors=bad)
-        add_indexes(table, ("doc",), encoders.columns)
-    except (OSError, RuntimeError, ValueError):
-        if failures:
-            raise Unbuilt(failures[0]) from None
-        raise
+    texts = [pa.field(name, pa.string()) for name in COLUMNS]
+    vectors = [pa.field(name, vector_type(encoder)) for name, encoder in encoders.columns.items()]
+    schema = pa.schema([*texts, *vectors])
+    # A source has no vector of the other encoder.
+    table = write_table(connect(folder), TABLE, schema, _batches(corpus, encoders, schema), nulls=encoders.apart)
+    add_indexes(table, ("doc",), encoders.columns)
     return {"rows": table.count_rows(), "encoder": encoders.name, "layout": LAYOUT}
 
 
-def _vectors(encoders: Encoders, column: str, chunk: list[Source]) -> pa.Array:
+def _batches(corpus: Corpus, encoders: Encoders, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yields the corpus, of which few batches are in memory at a time."""
+    sources = corpus()
+    while chunk := list(islice(sources, BATCH_ROWS)):
+        rows = [(s.id, s.doc, s.kind.value, well_formed(s.title), words_of(s), s.image) for s in chunk]
+        arrays: list[pa.Array] = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
+        arrays += [_vectors(encoders, column, chunk) for column in encoders.columns]
+        yield pa.record_batch(arrays, schema=schema)
+
+
+def _vectors(encoders: Encoders, column: str, sources: list[Source]) -> pa.Array:
     """Encodes the sources of a column; null for sources of the other encoder."""
     encoder = encoders.columns[column]
-    own = [number for number, source in enumerate(chunk) if column in encoders.searched({source.kind})]
-    if not own:
-        return pa.nulls(len(chunk), vector_type(encoder))
-    place = {number: row for row, number in enumerate(own)}
-    places = pa.array(map(place.get, range(len(chunk))), pa.int64())
-    return vector_column(encoded(encoder, [chunk[number] for number in own])).take(places)
+    encoded_sources: list[Source] = []
+    # The place of each source among those that are encoded.
+    places: list[int | None] = []
+    for source in sources:
+        if column in encoders.searched({source.kind}):
+            places.append(len(encoded_sources))
+            encoded_sources.append(source)
+        else:
+            places.append(None)
+    if not encoded_sources:
+        return pa.nulls(len(sources), vector_type(encoder))
+    return vector_column(encoder, encoded_sources).take(pa.array(places, pa.int64()))
 
 
 def add_indexes(table: Table, columns: Iterable[str], vectors: Mapping[str, Encoder]) -> None:
@@ -118,49 +113,48 @@ def add_indexes(table: Table, columns: Iterable[str], vectors: Mapping[str, Enco
         for column in columns:
             table.create_index(column, config=BTree())
     for column, encoder in vectors.items():
-        filled = table.count_rows(f"{column} IS NOT NULL") if len(vectors) > 1 else rows
+        filled_rows = table.count_rows(f"{column} IS NOT NULL") if len(vectors) > 1 else rows
         # For several vectors of a query, such an index only estimates the scores.
-        if filled >= IVF_FROM_ROWS and np.ndim(encoder.encode_query("any")) == 1:
+        if filled_rows >= IVF_FROM_ROWS and np.ndim(encoder.encode_query("any")) == 1:
             table.create_index(column, config=IvfFlat(distance_type="cosine"))
 
 
-def encoded(encoder: Encoder, sources: list[Source]) -> Vectors | list[Vectors]:
-    """Encodes sources: shape (n, dim), or n arrays (m_i, dim) with late interaction. Raises ValueError where the
-    encoder returns another shape, or numbers that are not finite."""
+def vector_type(encoder: Encoder) -> pa.DataType:
+    vector = pa.list_(pa.float32(), encoder.dim)
+    return pa.list_(vector) if encoder.late_interaction else vector
+
+
+def vector_column(encoder: Encoder, sources: Sequence[Source]) -> pa.Array:
+    """Encodes sources. Raises ValueError where the encoder returns another shape, or numbers that are not finite."""
     vectors = encoder.encode_sources(sources)
-    # With late interaction a source has at least one vector.
-    shapes = {np.shape(of_one)[-1:] if len(of_one) else None for of_one in vectors}
-    dims = {np.ndim(of_one) for of_one in vectors}
-    if (
-        len(vectors) != len(sources)
-        or shapes - {(encoder.dim,)}
-        or dims - {2 if encoder.late_interaction else 1}
-        or not all(np.isfinite(of_one).all() for of_one in vectors)
-    ):
-        each = "one or more" if encoder.late_interaction else "one"
+    if len(vectors) != len(sources) or not all(_fits(encoder, vector) for vector in vectors):
+        expected = "one or more" if encoder.late_interaction else "one"
         raise ValueError(
             f"the encoder {encoder.name} gave {len(vectors)} vectors of another shape, or with numbers that are not "
-            f"finite; expected {len(sources)} times {each} of {encoder.dim} numbers: choose another encoder"
+            f"finite; expected {len(sources)} times {expected} of {encoder.dim} numbers: choose another encoder"
         )
-    return vectors
-
-
-def vector_type(encoder: Encoder) -> pa.DataType:
-    one = pa.list_(pa.float32(), encoder.dim)
-    return pa.list_(one) if encoder.late_interaction else one
-
-
-def vector_column(vectors: Vectors | list[Vectors]) -> pa.Array:
     stacked = np.concatenate(vectors) if isinstance(vectors, list) else vectors
-    flat = pa.array(stacked.astype(np.float32, copy=False).ravel())
-    column = pa.FixedSizeListArray.from_arrays(flat, stacked.shape[1])
+    numbers = pa.array(stacked.astype(np.float32, copy=False).ravel())
+    column = pa.FixedSizeListArray.from_arrays(numbers, encoder.dim)
     if not isinstance(vectors, list):
         return column
-    starts = np.cumsum([0, *(len(part) for part in vectors)])
+    starts = np.cumsum([0, *map(len, vectors)])
     return pa.ListArray.from_arrays(pa.array(starts, pa.int32()), column)
+
+
+def _fits(encoder: Encoder, vector: Vectors) -> bool:
+    """Tests a source's vector, shape (dim,), or with late interaction its vectors, (m, dim) with m at least 1."""
+    dimensions = 2 if encoder.late_interaction else 1
+    return (
+        np.ndim(vector) == dimensions
+        and len(vector) > 0
+        and np.shape(vector)[-1] == encoder.dim
+        and bool(np.isfinite(vector).all())
+    )
 
 
 def source_of(row: Mapping[str, Any]) -> Source:
     """Returns the source of a row; its text follows the title in `body`."""
-    title, text = row["title"], row["body"][len(row["title"]) + 1 :]
+    title = row["title"]
+    text = row["body"][len(title) + 1 :]
     return Source(row["id"], row["doc"], Kind(row["kind"]), title, text, row["image"])

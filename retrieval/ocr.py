@@ -38,24 +38,24 @@ class Ocr:
         """
         # The engine's version is part of the digest: another version reads the picture again.
         digest = hashlib.blake2b(identity(picture), digest_size=16, person=self._version.encode()[:16]).hexdigest()
-        kept = self._folder / f"{digest}.txt"
-        if not kept.is_file():
+        file = self._folder / f"{digest}.txt"
+        if not file.is_file():
             self._folder.mkdir(parents=True, exist_ok=True)
             with FileLock(self._folder / "reading.lock"):  # two runs at once would read the same pictures
-                if not kept.is_file():
-                    half_written = kept.with_suffix(".writing")
-                    half_written.write_text(recognised(picture), encoding="utf-8")
-                    os.replace(half_written, kept)
-        return kept.read_text(encoding="utf-8")
+                if not file.is_file():
+                    unfinished = file.with_suffix(".writing")
+                    unfinished.write_text(recognised(picture), encoding="utf-8")
+                    os.replace(unfinished, file)
+        return file.read_text(encoding="utf-8")
 
 
 def recognised(picture: Path) -> str:
     """Reads the text of a picture, line by line. Raises OSError when it cannot be opened."""
-    read = _engine()(np.asarray(read_picture(picture))[:, :, ::-1])  # the engine takes blue first
-    words: list[tuple[Box, str]] = []
-    if read.txts is None:
+    result = _engine()(np.asarray(read_picture(picture))[:, :, ::-1])  # the engine takes blue first
+    if result.txts is None:
         return ""
-    for corners, text, score in zip(read.boxes.tolist(), read.txts, read.scores, strict=True):
+    words: list[tuple[Box, str]] = []
+    for corners, text, score in zip(result.boxes.tolist(), result.txts, result.scores, strict=True):
         if score >= SURE:
             across, down = zip(*corners, strict=True)
             words.append(((min(across), min(down), max(across), max(down)), text))
@@ -76,11 +76,18 @@ def available() -> bool:
 def in_reading_order(words: Sequence[tuple[Box, str]]) -> str:
     """Joins words into lines from top to bottom, each from left to right. Columns are not separated."""
     lines: list[list[tuple[Box, str]]] = []
-    for box, text in sorted(words, key=lambda word: (word[0][1] + word[0][3], word[0][0])):
-        first = lines[-1][0][0] if lines else box
-        overlap = min(first[3], box[3]) - max(first[1], box[1])
-        if lines and overlap > SAME_LINE * min(first[3] - first[1], box[3] - box[1]):
-            lines[-1].append((box, text))
+    for word in sorted(words, key=lambda word: (word[0][1] + word[0][3], word[0][0])):
+        if lines and _same_line(lines[-1][0][0], word[0]):
+            lines[-1].append(word)
         else:
-            lines.append([(box, text)])
-    return "\n".join(" ".join(text for _, text in sorted(line, key=lambda word: word[0][0])) for line in lines)
+            lines.append([word])
+    texts: list[str] = []
+    for line in lines:
+        line.sort(key=lambda word: word[0][0])
+        texts.append(" ".join(text for _, text in line))
+    return "\n".join(texts)
+
+
+def _same_line(first: Box, second: Box) -> bool:
+    overlap = min(first[3], second[3]) - max(first[1], second[1])
+    return overlap > SAME_LINE * min(first[3] - first[1], second[3] - second[1])

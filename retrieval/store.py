@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, get_args
 
 from actors.messages import TABLE_OF_PAGE, Hit, Search, SearchMode, Source
 from retrieval.built_folder import all_rows, reading
-from retrieval.embed import PICTURE_VECTOR, Encoder, Encoders, Vectors, well_formed, words_of
+from retrieval.embed import VECTOR, Encoder, Encoders, Vectors, well_formed, words_of
 from retrieval.index import BATCH_ROWS, COLUMNS, Corpus, open_index, source_of
 from retrieval.table_search import TableSearch, fused, quoted
 
@@ -36,10 +36,15 @@ class SearchSpace:
 
     def where(self, *, triples: bool = False) -> list[str]:
         """Makes conditions in SQL on sources, or on triples, of which a data set's have no source and no document."""
-        source, others = ("source", [""]) if triples else ("id", [])
-        pool = [] if self.pool is None else [f"doc IN ({quoted([*self.pool, *others])})"]
-        withheld = quoted(self.withheld)
-        return [*pool, f"{source} NOT IN ({withheld}) AND doc NOT IN ({withheld})"] if withheld else pool
+        conditions: list[str] = []
+        if self.pool is not None:
+            docs = [*self.pool, ""] if triples else self.pool
+            conditions.append(f"doc IN ({quoted(docs)})")
+        if self.withheld:
+            withheld = quoted(self.withheld)
+            source = "source" if triples else "id"
+            conditions.append(f"{source} NOT IN ({withheld}) AND doc NOT IN ({withheld})")
+        return conditions
 
 
 EVERYTHING = SearchSpace()
@@ -72,50 +77,53 @@ class Store:
         A query without a letter or digit finds nothing. Where texts and pictures have separate encoders, their rankings
         are fused by ranks. Raises ValueError for k below 1 or an unknown mode, StoreError for a damaged index.
         """
-        query, k, mode = search.query, search.k, search.mode
-        if mode not in get_args(SearchMode):
-            raise ValueError(f"unknown search mode {mode!r}: choose one of {', '.join(get_args(SearchMode))}")
+        query = search.query
+        k = search.k
+        if search.mode not in get_args(SearchMode):
+            raise ValueError(f"unknown search mode {search.mode!r}: choose one of {', '.join(get_args(SearchMode))}")
         if k < 1:
             raise ValueError(f"k must be at least 1, not {k}")
         text = well_formed(query) if isinstance(query, str) else words_of(query)
+        has_words = bool(_WORD.search(text))
+        limits = (space.pool, search.docs, search.pages)
+        is_nowhere = any(limit is not None and not limit for limit in (*limits, search.kinds))
         # A picture without a caption has no words, but a vector.
-        askable = bool(_WORD.search(text)) or not isinstance(query, str)
-        parts = (space.pool, search.docs, search.pages)
-        nowhere = any(part is not None and not part for part in (*parts, search.kinds))
-        if not askable or not len(self) or nowhere:
+        if is_nowhere or not len(self) or (isinstance(query, str) and not has_words):
             return []
-        where = space.where()
-        if search.kinds is not None:
-            where.append(f"kind IN ({quoted(kind.value for kind in search.kinds)})")
-        if search.docs is not None:
-            where.append(f"doc IN ({quoted(search.docs)})")
-        if search.pages is not None:  # as in `actors.messages.page_of`
-            page = f"lower(trim(split_part(title, '{TABLE_OF_PAGE}', 1)))"
-            where.append(f"{page} IN ({quoted(search.pages)})")
-        # Few rows pass these filters, and an index might miss them.
-        exact = any(part is not None for part in parts)
-        columns = self._encoders.searched(search.kinds)
-        if self._encoders.apart and not _WORD.search(text):  # a picture without words finds no texts
-            columns = {column: encoder for column, encoder in columns.items() if column == PICTURE_VECTOR}
+        columns = dict(self._encoders.searched(search.kinds))
+        if self._encoders.apart and not has_words:  # a picture without words finds no texts
+            columns.pop(VECTOR, None)
         if not columns:
             return []
-
-        def encode(column: str, encoder: Encoder) -> Vectors:
-            if isinstance(query, str):
-                return encoder.encode_query(text)
-            # A separate encoder of texts gets only the words of a picture.
-            apart = self._encoders.apart and column != PICTURE_VECTOR
-            encoded: Vectors = encoder.encode_sources([replace(query, image=None) if apart else query])[0]
-            return encoded
-
-        queries = {column: cache(partial(encode, column, encoder)) for column, encoder in columns.items()}
-        rows = TableSearch(self._table, COLUMNS, text, queries, where, search.radius, exact)
+        rows = TableSearch(
+            self._table,
+            columns=COLUMNS,
+            text=text,
+            queries={column: cache(partial(self._encoded, column, query)) for column in columns},
+            where=[*space.where(), *_limits(search)],
+            radius=search.radius,
+            # Few rows pass these filters, and an index might miss them.
+            exact=any(limit is not None for limit in limits),
+        )
         with reading(self.folder):
-            if mode == "hybrid":
-                ranked = fused([rows.by_text(max(FUSED_ROWS, k)), rows.by_vector(max(FUSED_ROWS, k))])[:k]
+            if search.mode == "text":
+                ranked = rows.by_text(k)
+            elif search.mode == "vector":
+                ranked = rows.by_vector(k)
             else:
-                ranked = rows.by_text(k) if mode == "text" else rows.by_vector(k)
+                ranked = fused([rows.by_text(max(FUSED_ROWS, k)), rows.by_vector(max(FUSED_ROWS, k))])[:k]
         return [Hit(source_of(row), score) for row, score in ranked]
+
+    def _encoded(self, column: str, query: str | Source) -> Vectors:
+        """Encodes a query for a column of vectors."""
+        encoder = self._encoders.columns[column]
+        if isinstance(query, str):
+            return encoder.encode_query(well_formed(query))
+        if self._encoders.apart and column == VECTOR:
+            # A separate encoder of texts gets only the words of a picture.
+            query = replace(query, image=None)
+        vectors: Vectors = encoder.encode_sources([query])[0]
+        return vectors
 
     def documents(self, docs: Collection[str]) -> list[Source]:
         """Returns all sources of documents, in their order, then by id. Raises StoreError for a damaged index."""
@@ -134,8 +142,9 @@ class Store:
 
     def everything(self) -> Iterator[Source]:
         """Iterates over the indexed corpus, reading a batch at a time."""
-        for batch in self._table.search().select(list(COLUMNS)).limit(None).to_batches(BATCH_ROWS):
-            yield from map(source_of, batch.to_pylist())
+        with reading(self.folder):
+            for batch in self._table.search().select(list(COLUMNS)).limit(None).to_batches(BATCH_ROWS):
+                yield from map(source_of, batch.to_pylist())
 
     def of(self, corpus: Corpus) -> Store:
         """Opens the store of another corpus with the same encoders, next to this one. Raises StoreError like `open`."""
@@ -145,3 +154,16 @@ class Store:
     def encoder(self) -> Encoder:
         """The encoder of texts, and of the names of a graph's entities."""
         return self._encoders.texts
+
+
+def _limits(search: Search) -> list[str]:
+    """Makes conditions in SQL for the kinds, documents and pages that a search is limited to."""
+    conditions: list[str] = []
+    if search.kinds is not None:
+        conditions.append(f"kind IN ({quoted(kind.value for kind in search.kinds)})")
+    if search.docs is not None:
+        conditions.append(f"doc IN ({quoted(search.docs)})")
+    if search.pages is not None:  # as in `actors.messages.page_of`
+        page = f"lower(trim(split_part(title, '{TABLE_OF_PAGE}', 1)))"
+        conditions.append(f"{page} IN ({quoted(search.pages)})")
+    return conditions

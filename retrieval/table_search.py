@@ -45,52 +45,52 @@ class TableSearch:
     def by_text(self, k: int) -> list[Ranked]:
         from lancedb.query import MatchQuery
 
-        columns = [*self.columns, "_score", *(self.queries if self.radius is not None else ())]
         # Of a plain text, LanceDB would take quotation marks for a phrase.
         words = MatchQuery(self.text, "body")  # type: ignore[call-arg]  # defaults that mypy does not see
-
-        found = self.table.search(words, query_type="fts").select(columns)
-        return self._best(found, k, lambda row: row["_score"], self._distance)
+        vectors = [] if self.radius is None else list(self.queries)
+        query = self.table.search(words, query_type="fts").select([*self.columns, "_score", *vectors])
+        return self._best(query, k, lambda row: row["_score"], self._distance)
 
     def by_vector(self, k: int) -> list[Ranked]:
         """Ranks by cosine similarity. Scores of several columns cannot be compared, so their ranks are fused."""
-        rankings = [self._by_column(column, query(), k) for column, query in self.queries.items()]
+        rankings = [self._by_column(column, encode(), k) for column, encode in self.queries.items()]
         return rankings[0] if len(rankings) == 1 else fused(rankings)[:k]
 
     def _by_column(self, column: str, vector: Vectors, k: int) -> list[Ranked]:
-        found: Any = self.table.search(vector, vector_column_name=column)
-        found = found.distance_type("cosine").select([*self.columns, "_distance"])
-        # An index searches only some of its cells and might miss a pool's rows; a pool is small enough to scan.
-        found = found.bypass_vector_index() if self.exact else found
+        query: Any = self.table.search(vector, vector_column_name=column)
+        query = query.distance_type("cosine").select([*self.columns, "_distance"])
+        if self.exact:
+            # An index searches only some of its cells and might miss a pool's rows; a pool is small enough to scan.
+            query = query.bypass_vector_index()
         # LanceDB sums over several vectors of a query, where `max_sim` averages.
         vectors = len(np.atleast_2d(vector))
 
         def distance(row: Row) -> float:
             return float(row["_distance"]) / vectors
 
-        return self._best(found, k, lambda row: 1 - distance(row), distance)
+        return self._best(query, k, lambda row: 1 - distance(row), distance)
 
-    def _best(self, found: Any, k: int, score: Measure, distance: Measure) -> list[Ranked]:
+    def _best(self, query: Any, k: int, score: Measure, distance: Measure) -> list[Ranked]:
         """Returns the k best within the radius."""
         if self.where:
-            found = found.where(" AND ".join(self.where), prefilter=True)
+            query = query.where(" AND ".join(self.where), prefilter=True)
         # A few more than k usually include all ties with the k-th.
         limit = k + 8
         while True:
-            rows: list[Row] = found.limit(limit).to_list()
-            near = (row for row in rows if self.radius is None or distance(row) <= self.radius)
-            ranked = in_order((row, round(score(row), DIGITS)) for row in near)
-            last = round(score(rows[-1]), DIGITS) if rows else 0.0
+            rows: list[Row] = query.limit(limit).to_list()
+            near_rows = [row for row in rows if self.radius is None or distance(row) <= self.radius]
+            ranked = in_order((row, round(score(row), DIGITS)) for row in near_rows)
+            least_score = round(score(rows[-1]), DIGITS) if rows else 0.0
             # LanceDB cuts ties off anywhere: all rows of the k-th score are known once a lower one was returned.
-            if len(rows) < limit or (len(ranked) >= k and last < ranked[k - 1][1]):
+            if len(rows) < limit or (len(ranked) >= k and least_score < ranked[k - 1][1]):
                 return ranked[:k]
             limit *= 4
 
     def _distance(self, row: Row) -> float:
         """1 - `max_sim` in the column with the row's vector; infinite without one."""
-        for column, query in self.queries.items():
+        for column, encode in self.queries.items():
             if row[column] is not None:
-                return 1 - max_sim(query(), np.asarray(row[column], dtype=np.float32))
+                return 1 - max_sim(encode(), np.asarray(row[column], dtype=np.float32))
         return float("inf")
 
 

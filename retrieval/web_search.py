@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from actors.backends.redaction import Redaction
@@ -17,7 +17,8 @@ LANGUAGE = "en"  # of the benchmarks and prompts
 TIMEOUT_S = 20.0
 AT_ONCE = 8  # searches that run at a time
 RETRIES = 4
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 30.0
 QUOTED_CHARACTERS = 200
 
 Results = list[dict[str, str]]
@@ -52,56 +53,74 @@ class Serper:
         """
         if not self._key or not self._key.isascii() or not self._key.isprintable():
             raise WebError(f"web search at {self._url} needs a key: export it as {self._key_env or 'a variable'}")
-        body = json.dumps({"q": query, "num": RESULTS, "hl": LANGUAGE}).encode()
         async with self._free:
             for attempt in range(RETRIES + 1):
-                pause_s: float | None = None
                 try:
-                    # A client for each attempt: searches are rare, and no connection outlives its event loop.
-                    async with open_client({"X-API-KEY": self._key}) as client:
-                        status, headers, content = await fetch(client, "POST", self._url, body, TIMEOUT_S)
-                except NoResponse as error:
-                    reason = self._redaction.line(str(error))
-                else:
-                    text = self._redaction.text(content.decode(errors="replace"))
-                    try:
-                        data = json.loads(text)
-                    except (ValueError, RecursionError):
-                        data = None
-                    if status == 200 and isinstance(data, dict):
-                        return read_results(data)
-                    detail = (data.get("message") if isinstance(data, dict) else text) or "no details"
-                    reason = f"HTTP {status}: {self._redaction.line(str(detail)[:QUOTED_CHARACTERS])}"
-                    if status in (401, 402, 403) or (status == 400 and "credit" in reason.lower()):
-                        refused = f"refuses this key or has no credit for it ({reason})"
-                        raise WebError(f"web search at {self._url} {refused}; check {self._key_env or 'the key'}")
-                    if status == 400:  # the query is refused, as it would be every time
-                        return []
-                    if status not in (200, 408, 425, 429) and status < 500:
-                        raise WebError(f"{self._url} is no web search ({reason})")
-                    pause_s = requested_pause_s(headers, time.time())
+                    return await self._ask(query)
+                except _Fault as fault:
+                    reason = str(fault)
+                    pause_s = fault.pause_s or self._pause_s * 2**attempt
                 if attempt < RETRIES:
-                    await asyncio.sleep(min(pause_s or self._pause_s * 2**attempt, LONGEST_PAUSE_S))
+                    await asyncio.sleep(min(pause_s, LONGEST_PAUSE_S))
         raise WebError(f"web search at {self._url} failed {RETRIES + 1} times: {reason}; try again later")
+
+    async def _ask(self, query: str) -> Results:
+        """Asks once. Raises _Fault where another attempt may succeed, and WebError where none can."""
+        body = json.dumps({"q": query, "num": RESULTS, "hl": LANGUAGE}).encode()
+        try:
+            # A client for each attempt: searches are rare, and no connection outlives its event loop.
+            async with open_client({"X-API-KEY": self._key}) as client:
+                status, headers, content = await fetch(client, "POST", self._url, body, TIMEOUT_S)
+        except NoResponse as error:
+            raise _Fault(self._redaction.line(str(error))) from error
+        text = self._redaction.text(content.decode(errors="replace"))
+        try:
+            data = json.loads(text)
+        except (ValueError, RecursionError):
+            data = None
+        if status == 200 and isinstance(data, dict):
+            return read_results(data)
+        detail = data.get("message") if isinstance(data, dict) else text
+        reason = f"HTTP {status}: {self._redaction.line(str(detail or 'no details')[:QUOTED_CHARACTERS])}"
+        if status in (401, 402, 403) or (status == 400 and "credit" in reason.lower()):
+            raise WebError(
+                f"web search at {self._url} refuses this key or has no credit for it ({reason}); check "
+                f"{self._key_env or 'the key'}"
+            )
+        if status == 400:  # the query is refused, as it would be every time
+            return []
+        if status not in (200, 408, 425, 429) and status < 500:
+            raise WebError(f"{self._url} is no web search ({reason})")
+        raise _Fault(reason, requested_pause_s(headers, time.time()))
+
+
+class _Fault(Exception):
+    """Failure of one attempt. pause_s: seconds that the service asks to wait."""
+
+    def __init__(self, reason: str, pause_s: float | None = None) -> None:
+        super().__init__(reason)
+        self.pause_s = pause_s
 
 
 def read_results(data: Mapping[str, Any]) -> Results:
     """Reads the results in Serper's response, in order; parts with an unexpected shape are ignored."""
-    box, graph, pages = data.get("answerBox"), data.get("knowledgeGraph"), data.get("organic")
     results: Results = []
+    box = data.get("answerBox")
     if isinstance(box, dict):
-        results.append(_result(box, (box.get("answer"), box.get("snippet"))))
+        results.append(_result(box, box.get("answer"), box.get("snippet")))
+    graph = data.get("knowledgeGraph")
     if isinstance(graph, dict):
-        known = graph.get("attributes")
-        attributes = [f"{name}: {value}" for name, value in known.items()] if isinstance(known, dict) else []
-        results.append(_result(graph, (graph.get("type"), graph.get("description"), "; ".join(attributes))))
+        attributes = graph.get("attributes")
+        facts = [f"{name}: {value}" for name, value in attributes.items()] if isinstance(attributes, dict) else []
+        results.append(_result(graph, graph.get("type"), graph.get("description"), "; ".join(facts)))
+    pages = data.get("organic")
     for page in pages if isinstance(pages, list) else ():
         if isinstance(page, dict):
-            results.append(_result(page, (page.get("snippet"), page.get("date"))))
+            results.append(_result(page, page.get("snippet"), page.get("date")))
     return [result for result in results if result["text"]][:RESULTS]
 
 
-def _result(entry: Mapping[str, Any], texts: Sequence[Any]) -> dict[str, str]:
+def _result(entry: Mapping[str, Any], *texts: Any) -> dict[str, str]:
     link = entry.get("link") or entry.get("descriptionLink") or entry.get("website") or ""
     sentences = [text.strip().rstrip(".") for text in texts if isinstance(text, str) and text.strip()]
     text = ". ".join(dict.fromkeys(sentences))

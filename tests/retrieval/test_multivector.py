@@ -11,7 +11,7 @@ from PIL import Image
 from actors.messages import Kind, Search, Source
 from retrieval import index
 from retrieval.embed import LexicalEncoder, Vectors, make_encoder, max_sim, words_of
-from retrieval.index import encoded
+from retrieval.index import vector_column
 from retrieval.store import SearchSpace, Store
 
 DIM = 24
@@ -130,7 +130,7 @@ def test_vectors_of_another_shape_are_refused() -> None:
             return [np.empty((0, DIM), dtype=np.float32) for _ in sources]
 
     with pytest.raises(ValueError, match=r"\b2 times .*\b24 "):
-        encoded(Broken(), texts(2))
+        vector_column(Broken(), texts(2))
 
 
 @pytest.fixture
