@@ -194,7 +194,7 @@ class SentenceEncoder:
         self.reads_pictures = bool(self._model.supports("image"))
         self._multi_vector = multi_vector
         # The longest prompt that the model may put before a text takes room from it.
-        self._prompt = max(self._model.prompts.values(), key=len, default="")
+        self._prompt = max(filter(None, self._model.prompts.values()), key=len, default="")
         longest = self._tokens("word " * LONG_TEXT)
         self._most_tokens = longest if self._tokens("word") < longest < LONG_TEXT else None
         self.late_interaction = multi_vector or self._most_tokens is not None
