@@ -6,7 +6,8 @@
     ├── ClusterError    Ray, or an actor on it, does not come up
     ├── StoreError      a folder of LanceDB tables cannot be used
     ├── WebError        the web could not be searched
-    ├── AgentLost       an agent's process died with turns in flight, again and again: the run ends
+    ├── AgentLost       an agent's process died with turns in flight: the discussion is replayed
+    ├── MemoryLost      an agent does not remember its earlier turns: the discussion is replayed
     ├── ModelGone       no replica is left and none will come: the run ends, and nothing is recorded of it
     ├── TooManyFailures turns keep failing: the run ends, and asks them again when it is resumed
     └── ModelError      no completion this time; asking again may work
@@ -54,7 +55,11 @@ class WebError(AgoraError):
 
 
 class AgentLost(AgoraError):
-    """An agent's process died with turns in flight. Ray starts it again, and the turns are asked again."""
+    """An agent's process died with turns in flight. Ray starts it again, without its memory."""
+
+
+class MemoryLost(AgoraError):
+    """An agent does not remember its earlier turns, so the discussion has to be replayed."""
 
 
 class ModelGone(AgoraError):

@@ -433,8 +433,8 @@ class Turn:
     """A request to one agent to speak once.
 
     discussion: the key of the agent's memory. round: starts at 1.
-    recall: number of earlier turns of this discussion that the agent recalls. Whoever asks the agent adds their
-        messages to `memories`.
+    recall: earlier turns of this discussion that the agent must remember. An agent that remembers another number
+        reports it (its process was restarted) instead of answering from half a memory.
     instruction: for this turn only, such as an attacker's or a defence's; directive: the same as a value.
     task: a step that does not answer the question, with its own input; inputs: those of a turn that answers.
     searched: the discussion has made a search, so that a turn without evidence found nothing.

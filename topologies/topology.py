@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from actors.errors import AgentLost, MemoryLost
 from actors.messages import Heard, Message, Question, Status, Trace, Turn, Usage, derive_seed
 from topologies.wiring import Bools, Ints, Wiring, into, needed_turns, weighed_senders
 
@@ -18,6 +19,7 @@ Noted = Callable[[Turn, float, Usage], None]
 """Gets each answered turn, when it was asked (of the monotonic clock), and what it has used."""
 DECISION_AGENT = "decision"
 SINGLE_AGENT = "single"  # answers alone
+REPLAYS = 6  # with pauses that double from 0.2 s, 12.6 s in all: time for a process to start again
 
 
 class Topology(Protocol):
@@ -203,11 +205,23 @@ class Team(Protocol):
 
 
 async def run_discussion(topology: Topology, question: Question, team: Team, seed: int, sample: int = 0) -> Trace:
-    """Holds one discussion. Its agents' memories are freed at the end."""
-    try:
-        return await topology.answer(question, team.ask, seed, sample)
-    finally:
-        team.close(discussion_id(topology.method, question, sample))
+    """Holds one discussion and restarts it, with the same seeds, when an agent is lost.
+
+    Raises AgentLost when one was lost every time.
+    """
+    for replay in range(REPLAYS + 1):
+        if replay:
+            await asyncio.sleep(0.1 * 2**replay)  # the agent's process is being started again
+        try:
+            return await topology.answer(question, team.ask, seed, sample)
+        # Turns run in a TaskGroup, which raises a group even for one lost agent. MemoryLost: the agent's process was
+        # started again in the middle of the discussion, and its earlier turns are gone.
+        except* (AgentLost, MemoryLost) as lost:
+            reason = str(lost.exceptions[0])
+        finally:
+            # After success and failure alike: memories are freed, and a new attempt starts from empty ones.
+            team.close(discussion_id(topology.method, question, sample))
+    raise AgentLost(f"{question.id}: agents were lost {REPLAYS + 1} times, last: {reason}")
 
 
 def _from_one(edges: Ints) -> tuple[tuple[int, int, int], ...]:

@@ -1,15 +1,15 @@
-"""Runs one agent. It builds the prompt of a turn, asks its model, and reads the reply.
+"""Runs one agent. It recalls its turns, builds the prompt, asks its model, reads the reply, and remembers it.
 
 From a prompt that does not fit the model's context, it cuts the least relevant evidence.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from math import ceil
 
 from actors.agents.repair import ChangeRequest, ask_in_form
 from actors.agents.roles import DUMMY_SENTENCE
-from actors.errors import DOES_NOT_FIT
+from actors.errors import DOES_NOT_FIT, MemoryLost
 from actors.messages import (
     Abilities,
     Completion,
@@ -39,11 +39,47 @@ CUT_SHARE = 0.25
 Complete = Callable[[Request], Awaitable[ModelResponse]]
 
 
+class AgentMemory:
+    """An agent's own earlier turns (the s_i of Eq. 1) by discussion, while that is open.
+
+    The instances of a role share one object and no turn: an agent recalls the turns under its own name. Turns end with
+    their discussion, or answers would depend on the order of questions.
+    """
+
+    def __init__(self) -> None:
+        self._turns: dict[str, dict[str, dict[int, Message]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    def recall(self, turn: Turn) -> tuple[Message, ...]:
+        """Returns the messages of earlier rounds, oldest first. Raises MemoryLost unless there are `turn.recall` of
+        them."""
+        if not turn.recall:
+            return ()  # even if there are some: concurrent turns would recall whichever happened to be first
+        by_round = self._turns.get(turn.discussion, {}).get(turn.agent, {})
+        recalled = tuple(by_round[round] for round in sorted(by_round) if round < turn.round)
+        if len(recalled) != turn.recall:
+            raise MemoryLost(f"{turn.id}: {len(recalled)} earlier turns remembered, {turn.recall} expected")
+        return recalled
+
+    def remember(self, turn: Turn, message: Message) -> None:
+        """Adds the message of a turn."""
+        # By round, so that a replayed turn takes its own place and does not count twice.
+        self._turns.setdefault(turn.discussion, {}).setdefault(turn.agent, {})[turn.round] = message
+
+    def forget(self, discussions: Iterable[str]) -> None:
+        """Drops all turns of these discussions, known or not."""
+        for discussion in discussions:
+            self._turns.pop(discussion, None)
+
+
 class RoleAgent:
     """Plays one role with one model, usually a pool. A retry has the seed of the failed call, and so its completion."""
 
     def __init__(self, role: Role, model: Model, settings: AgentSettings | None = None) -> None:
         self.role = role
+        self.memory = AgentMemory()
         self._model = model
         self._settings = settings or AgentSettings()
         self._abilities: Abilities | None = None
@@ -52,14 +88,24 @@ class RoleAgent:
         """Answers one turn. A failure is a message with status `unparsed` or `failed`, and the error.
 
         The message depends on the turn and the model alone; the usage includes crashes and repeated calls. `cut` are
-        ids of sources to leave out from the start.
+        ids of sources to leave out from the start. Raises MemoryLost where this agent was restarted in the middle of
+        the discussion.
         """
+        recalled = (*self.memory.recall(turn), *turn.memories)
         turn = in_own_form(turn, self.role)
         if self.role.dummy:
-            return replace(unread(turn), content=DUMMY_SENTENCE), Usage()
-        return await self._answer(turn, cut, self._complete)
+            message = replace(unread(turn), content=DUMMY_SENTENCE)
+            usage = Usage()
+        else:
+            message, usage = await self._answer(turn, recalled, cut, self._complete)
 
-    async def _answer(self, turn: Turn, cut: tuple[str, ...], complete: Complete) -> tuple[Message, Usage]:
+        # A failed turn too: `turn.recall` counts turns, whatever came of them.
+        self.memory.remember(turn, message)
+        return message, usage
+
+    async def _answer(
+        self, turn: Turn, recalled: Sequence[Message], cut: tuple[str, ...], complete: Complete
+    ) -> tuple[Message, Usage]:
         if self._abilities is None:
             self._abilities = await abilities_of(self._model)  # they do not change while the model runs
         abilities = self._abilities
@@ -70,7 +116,7 @@ class RoleAgent:
             response, cut = await self._ask(
                 turn,
                 complete,
-                lambda cut: change(build_request(turn, self.role, turn.memories, self._settings, cut, abilities)),
+                lambda cut: change(build_request(turn, self.role, recalled, self._settings, cut, abilities)),
                 cut,
             )
             return response

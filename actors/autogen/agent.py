@@ -16,6 +16,7 @@ from actors.agents.role_agent import RoleAgent
 from actors.autogen.client import ModelClient
 from actors.autogen.conversation import source_of
 from actors.autogen.hosted import HostedAgent
+from actors.errors import MemoryLost
 from actors.messages import Heard, Message, Modality, Question, Role, Status, Turn, derive_seed
 from actors.prompting.prompt import message_text, shared_part
 from actors.prompting.reply import parse_reply
@@ -118,7 +119,7 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
         return (TextMessage, QuestionMessage)
 
     async def on_messages(self, messages: Sequence[BaseChatMessage], cancellation_token: CancellationToken) -> Response:
-        """Takes one turn after these messages. Raises ValueError where one under an `earlier` name is missing."""
+        """Takes one turn after these messages. Raises MemoryLost where one under an `earlier` name is missing."""
         for message in messages:
             if message.source == USER:
                 self._state = RoleChatAgentState(question=_question(message), round=self._first_round)
@@ -128,7 +129,7 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
         state = self._state
         remembered = [state.last[name] for name in self._earlier if name in state.last]
         if len(remembered) < len(self._earlier):
-            raise ValueError(f"{self.name}: {len(remembered)} of {len(self._earlier)} earlier turns are there")
+            raise MemoryLost(f"{self.name}: {len(remembered)} of {len(self._earlier)} earlier turns are there")
         turn = Turn(
             discussion=self.name,
             question=state.question,
@@ -138,9 +139,13 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
             heard=tuple(self._heard()),
             memories=(*remembered, *state.own),
         )
-        taking = asyncio.ensure_future(self._agent.take(turn))
-        cancellation_token.link_future(taking)
-        answer, _ = await taking
+        try:
+            taking = asyncio.ensure_future(self._agent.take(turn))
+            cancellation_token.link_future(taking)
+            answer, _ = await taking
+        finally:
+            # AutoGen can save and load `self._state`, which has the turns.
+            self._agent.memory.forget([turn.discussion])
         state.own.append(answer)
         state.round += 1
         return Response(chat_message=text_message(answer, self.name))

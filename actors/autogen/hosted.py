@@ -7,7 +7,7 @@ agent, so that nothing leaks between discussions.
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, cast
@@ -45,14 +45,16 @@ class HostedAgent(RoleAgent):
         self._factory = load_factory(role.agent or "", f"roles.{role.name}.agent")
         self._abilities = Abilities()  # whatever the run's model can: the agent is asked in words
 
-    async def _answer(self, turn: Turn, cut: tuple[str, ...], complete: Complete) -> tuple[Message, Usage]:
+    async def _answer(
+        self, turn: Turn, recalled: Sequence[Message], cut: tuple[str, ...], complete: Complete
+    ) -> tuple[Message, Usage]:
         def make_agent(task: Request, on_response: Callable[[ModelResponse], None]) -> object:
             client = ModelClient(self._model, self._settings, turn.seed, task, on_response=on_response)
             return self._factory(self.role, client)
 
         host = Host(make_agent)
         try:
-            return await super()._answer(turn, cut, host.complete)
+            return await super()._answer(turn, recalled, cut, host.complete)
         finally:
             await host.close()
 

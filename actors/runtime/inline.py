@@ -89,8 +89,11 @@ class InlineClient:
     def __call__(self, item: Turn) -> Awaitable[TurnResult]:
         return self._agent.take(item)
 
+    def note(self, note: str) -> None:
+        self._agent.memory.forget([note])
+
     def close(self) -> None:
-        """Does nothing: there is no connection."""
+        """Does nothing, as the notes have arrived."""
 
 
 class Local:

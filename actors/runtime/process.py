@@ -39,7 +39,7 @@ class Process:
 
     def __init__(self, capacity: int | None = None) -> None:
         self._incarnation = uuid.uuid4().hex
-        self._service: Service[Any, Any] = Service(self.serve, capacity)
+        self._service: Service[Any, Any] = Service(self.serve, capacity, self.note)
         self._opening: asyncio.Task[None] | None = None
         self._beat_s = 0.0
         self._lost: ModelLost | None = None
@@ -52,6 +52,9 @@ class Process:
     async def serve(self, item: Any) -> Any:
         """Returns the result of one item, after `ready`."""
         raise NotImplementedError
+
+    def note(self, notes: list[Any]) -> None:
+        """Takes what a client sent without expecting an answer."""
 
     async def close(self) -> None:
         """Closes what the process holds open. What has to be kept is on disk afterwards."""
@@ -111,7 +114,7 @@ class Process:
 
 
 class AgentProcess(Process):
-    """The agents of one role: they share a role and a client of their model's pool."""
+    """The agents of one role: they share a role, memories, and a client of their model's pool."""
 
     def __init__(self, role: Role, settings: AgentSettings, pool: ModelPool, reuse: Reuse | None) -> None:
         super().__init__()
@@ -128,6 +131,11 @@ class AgentProcess(Process):
         await self.ready()
         assert self._agent is not None
         return await self._agent.take(item)
+
+    def note(self, notes: list[str]) -> None:
+        """Forgets discussions that have ended."""
+        if self._agent is not None:
+            self._agent.memory.forget(notes)
 
     async def close(self) -> None:
         await self._pool.close()

@@ -5,7 +5,7 @@ import secrets
 import traceback
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import nullcontext
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from actors.errors import AgoraError
 from actors.runtime.channel import KEY_BYTES, Address, Connection, sendable
@@ -23,11 +23,18 @@ class Service(Generic[T, R]):
     or whose connection is lost, is dropped and its work cancelled.
 
     work: gives an item's result. What it raises becomes the result, and is raised to that item's caller.
+    note: takes the notes of a client, which have no answer.
     """
 
-    def __init__(self, work: Callable[[T], Awaitable[R]], capacity: int | None = None) -> None:
+    def __init__(
+        self,
+        work: Callable[[T], Awaitable[R]],
+        capacity: int | None = None,
+        note: Callable[[list[Any]], None] = lambda notes: None,
+    ) -> None:
         self._work = work
         self._turn = nullcontext() if capacity is None else asyncio.Semaphore(capacity)
+        self.note = note
         self._key = secrets.token_bytes(KEY_BYTES)
         self._opening: asyncio.Task[int] | None = None
         self._server: asyncio.Server | None = None
@@ -77,8 +84,10 @@ class Service(Generic[T, R]):
         self._callers.pop(caller, None)
         caller.drop(list(caller.tasks))
 
-    def accept(self, caller: "_Caller[T, R]", ids: list[int], items: list[tuple[int, T]]) -> None:
-        """Queues a caller's items, and drops those of its earlier ones that have these `ids`."""
+    def accept(self, caller: "_Caller[T, R]", notes: list[Any], ids: list[int], items: list[tuple[int, T]]) -> None:
+        """Takes a caller's notes, queues its items, and drops those of its earlier ones that have these `ids`."""
+        if notes:
+            self.note(notes)
         caller.drop(ids)
 
         for id, item in items:

@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from actors.runtime import channel
 from actors.runtime.channel import Address, ChannelLost, Connection
@@ -37,6 +37,7 @@ class Client(Generic[T, R]):
         self._ids = itertools.count()
         self._waiting: dict[int, asyncio.Future[R]] = {}
         self._ready: dict[int, T] = {}  # waiting, and not sent yet
+        self._notes: list[Any] = []
         self._dropped: list[int] = []
         self._others_in_flight = 0
         self._connection: Connection | None = None
@@ -76,10 +77,17 @@ class Client(Generic[T, R]):
             self._ready.pop(id, None)
             del self._waiting[id]
 
+    def note(self, note: Any) -> None:
+        """Sends something that has no answer, together with the next items."""
+        self._notes.append(note)
+
     def close(self) -> None:
-        """Ends the connection, if there is one. A later item opens it again."""
+        """Sends the notes that are left and ends the connection, if there is one. A later item opens it again."""
         if self._connection is not None:
+            if self._notes:
+                self._send([])
             self._connection.close()
+        self._notes.clear()
 
     def _flush(self) -> None:
         if not self._ready and not self._dropped:
@@ -92,12 +100,17 @@ class Client(Generic[T, R]):
         items = [(id, item) for id, item in self._ready.items() if not self._waiting[id].done()]
         self._ready = {}
         try:
-            self._connection.send((self._dropped, items))
-            # Not before: an item that cannot be pickled takes none of them along.
-            self._dropped = []
+            self._send(items)
         except Exception as error:  # an item that cannot be pickled
             for id, _ in items:
                 self._resolve(id, error)
+
+    def _send(self, items: list[tuple[int, T]]) -> None:
+        assert self._connection is not None
+        self._connection.send((self._notes, self._dropped, items))
+        # Not before: an item that cannot be pickled takes none of them along.
+        self._notes = []
+        self._dropped = []
 
     async def _connect(self) -> None:
         """Opens the connection, sends what waits for it, and ends it with this task."""

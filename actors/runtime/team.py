@@ -1,6 +1,5 @@
 """Asks agents, wherever they are: `ask(turn) -> Message`."""
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from copy import copy
@@ -8,19 +7,14 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Protocol, Self
 
-from actors.agents.memory import Memory
 from actors.agents.role_agent import RoleAgent
 from actors.backends.redaction import without_keys
-from actors.errors import AgentLost, UserError
+from actors.errors import UserError
 from actors.messages import Message, Role, Turn, Usage
 from actors.models import Model
 from actors.settings import AgentSettings
 
 TurnResult = tuple[Message, Usage]
-
-# Between attempts of a turn whose agent's process was lost; doubles until the last: 12.6 s in all.
-FIRST_PAUSE_S = 0.2
-LONGEST_PAUSE_S = 6.4
 
 
 def make_agent(role: Role, model: Model, settings: AgentSettings) -> RoleAgent:
@@ -48,16 +42,21 @@ class AgentClient(Protocol):
     def __call__(self, item: Turn) -> Awaitable[TurnResult]:
         """Returns the result of a turn. Raises AgentLost."""
 
+    def note(self, note: str) -> None:
+        """Lets the agents forget a discussion, with the next turn at the latest."""
+
     def close(self) -> None:
-        """Leaves the agents. A later turn asks them again."""
+        """Sends the notes that are left and leaves the agents."""
 
 
 class LiveTeam:
-    """Agents by name, with what each has used since the team was made. It remembers their turns of open discussions.
+    """Agents by name, with what each has used since the team was made.
+
+    Agents elsewhere learn with their next turns that a discussion has ended, so that forgetting costs no call.
 
     agents: by role; an agent that is the only one of its role has the role's name.
-    name: keeps this team's requests apart from other teams' with the same agents. Only the agents see it, before the
-        discussion's id.
+    name: keeps this team's discussions apart from other teams' with the same agents. Only the agents
+        see it, before the discussion's id.
     instances: the role of each agent that is one of several of it.
     """
 
@@ -70,45 +69,31 @@ class LiveTeam:
         self._prefix = f"{name}/" if name else ""
         shared_roles = set(instances.values())
         self._role_of = {role: role for role in agents if role not in shared_roles} | dict(instances)
-        self._memory = Memory()
         self.usage: dict[str, Usage] = {agent: Usage() for agent in self._role_of}
         self._noted: Callable[[Turn, float, Usage], None] | None = None
 
     async def ask(self, turn: Turn) -> Message:
-        """Returns the answer of the turn's agent. Raises AgentLost where its process was lost every time."""
+        """Returns the answer of the turn's agent. Raises MemoryLost or AgentLost where the discussion has to be
+        replayed."""
         if turn.agent not in self._role_of:
             raise UserError(f"a method asks {turn.agent!r}; the run's agents are {', '.join(self._role_of)}")
+        team_turn = replace(turn, discussion=f"{self._prefix}{turn.discussion}") if self._prefix else turn
         asked_s = time.monotonic()
-        message, usage = await self._take(self._memory.recalled(turn))
+        message, usage = await self._agents[self._role_of[turn.agent]](team_turn)
         # Only of answers: a turn that is lost with its process reports no usage.
         self.usage[turn.agent] += usage
         if self._noted:
             self._noted(turn, asked_s, usage)
         # Here, before anybody hears, scores or records it.
-        message = without_keys(message)
-        self._memory.remember(turn, message)
-        return message
-
-    async def _take(self, turn: Turn) -> TurnResult:
-        agent = self._agents[self._role_of[turn.agent]]
-        if self._prefix:
-            turn = replace(turn, discussion=f"{self._prefix}{turn.discussion}")
-        pause_s = FIRST_PAUSE_S
-        while True:
-            try:
-                return await agent(turn)
-            except AgentLost:
-                if pause_s > LONGEST_PAUSE_S:
-                    raise
-                await asyncio.sleep(pause_s)  # the agent's process is being started again
-                pause_s *= 2
+        return without_keys(message)
 
     def close(self, discussion: str) -> None:
-        """Forgets a discussion. No more turns of it may come."""
-        self._memory.forget(discussion)
+        """Lets all agents forget a discussion. No more turns of it may come."""
+        for agent in self._agents.values():
+            agent.note(f"{self._prefix}{discussion}")
 
     async def part(self) -> None:
-        """Leaves the agents to other teams."""
+        """Lets agents forget what was closed since their last turns, and leaves them to other teams."""
         for agent in self._agents.values():
             agent.close()
 

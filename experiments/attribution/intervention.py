@@ -7,7 +7,6 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
 
-from actors.agents.memory import Memory
 from actors.agents.role_agent import RoleAgent
 from actors.errors import UserError
 from actors.messages import Message, Status, Trace, Turn, derive_seed
@@ -89,10 +88,11 @@ class Replay:
         return await self.held.discuss(team, self.held.attack.sparing(turns if by == "counterpart" else ()))
 
     async def _ask(self, turn: Turn, own: Mapping[int, Message]) -> Message:
-        memory = Memory()
+        agent = self._agents[turn.agent]
         for round, earlier in own.items():
-            memory.remember(replace(turn, round=round), earlier)
-        message, _ = await self._agents[turn.agent].take(memory.recalled(turn))
+            agent.memory.remember(replace(turn, round=round), earlier)
+        message, _ = await agent.take(turn)
+        agent.memory.forget([turn.discussion])
         self.asked.append(message)
         return message
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from random import Random
 from typing import Any, ClassVar, Self
 
-from actors.agents.memory import Memory
 from actors.agents.role_agent import RoleAgent
 from actors.errors import ModelError
 from actors.messages import (
@@ -76,7 +75,6 @@ class ScriptedTeam:
         self._asked: dict[str, Turn] = {}
         self._texts: dict[str, str] = {}
         self._agents = {role.name: RoleAgent(role, self) for role in self.roles}
-        self._memory = Memory()
 
     def metered(self, noted: Noted | None = None) -> Self:
         """Returns itself, as it counts no usage."""
@@ -87,8 +85,7 @@ class ScriptedTeam:
         self._asked[turn.id] = turn
         self._texts.pop(turn.id, None)
         await asyncio.sleep(self._delays.random() * LONGEST_DELAY_S if self._delays else 0)
-        message, _ = await self._agents[turn.agent].take(self._memory.recalled(turn))
-        self._memory.remember(turn, message)
+        message, _ = await self._agents[turn.agent].take(turn)
         self.messages.append(message)
         return message
 
@@ -109,7 +106,8 @@ class ScriptedTeam:
         return Completion(request.id, self._texts[id], prompt_tokens=9, completion_tokens=9)
 
     def close(self, discussion: str) -> None:
-        self._memory.forget(discussion)
+        for agent in self._agents.values():
+            agent.memory.forget([discussion])
 
 
 class ObservedLibrary:

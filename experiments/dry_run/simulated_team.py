@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import cycle, islice
 
-from actors.agents.memory import Memory
+from actors.agents.role_agent import AgentMemory
 from actors.agents.roles import DUMMY_SENTENCE
 from actors.messages import Message, Question, Request, Role, Trace, Turn, Value
 from actors.prompting.prompt import build_request, in_own_form
@@ -77,6 +77,7 @@ class SimulatedTeam:
         reuse: bool = True,
     ) -> None:
         self._roles = {role.name: role for role in roles}
+        self._memories = {name: AgentMemory() for name in self._roles}
         self._settings, self._counter, self._others, self._reuse = settings, counter, others, reuse
         self._reply, self._lengths = cache(partial(simulated_reply, counter.text, settings.max_tokens)), lengths
         self.reply_tokens = self._reply(lengths.get(""))[1]
@@ -86,15 +87,14 @@ class SimulatedTeam:
     ) -> Trace:
         """Holds one discussion, adds it to the counts and its requests to the cache."""
 
-        memory = Memory()
-
         async def ask(turn: Turn) -> Message:
-            role = self._roles[turn.agent]
-            turn = in_own_form(memory.recalled(turn), role)
+            role, memory = self._roles[turn.agent], self._memories[turn.agent]
+            turn = in_own_form(turn, role)
+            recalled = memory.recall(turn)
             counts.turns += 1
             content, prompt, completion = DUMMY_SENTENCE, 0, 0
             if not role.dummy:
-                request = build_request(turn, role, turn.memories, self._settings)
+                request = build_request(turn, role, recalled, self._settings)
                 content, prompt, completion = self._answer(request, role, counts, cache)
             answers = not role.dummy and (role.answers if turn.task is None or turn.task.answers else False)
             answer, confidence = (ANSWER, CONFIDENCE) if answers else (None, None)
@@ -115,6 +115,8 @@ class SimulatedTeam:
 
         trace = await topology.answer(question, ask, seed, sample)
         counts.discussions += 1
+        # As agents do when a discussion is closed.
+        self._memories = {name: AgentMemory() for name in self._roles}
         return trace
 
     def _answer(self, request: Request, role: Role, counts: PhaseCounts, cache: SimulatedCache) -> tuple[str, int, int]:

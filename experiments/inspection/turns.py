@@ -7,7 +7,6 @@ import asyncio
 import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
@@ -98,10 +97,9 @@ class TurnInspector:
         abilities = recorded.get(role.name, recorded[""])
         model = KeptReplies(plan.models.of_role(role.name), abilities, plan.config.completions, opened.cache)
         agent = make_agent(role, model, plan.config.agents)
-        if turn.recall:
-            earlier = [id for id, other in held.turns.items() if other.agent == turn.agent and other.round < turn.round]
-            recalled = [held.memories[id] for id in sorted(earlier, key=lambda id: held.turns[id].round)]
-            turn = replace(turn, recall=0, memories=(*recalled, *turn.memories))
+        for id, earlier in held.turns.items():
+            if turn.recall and earlier.agent == turn.agent and earlier.round < turn.round:
+                agent.memory.remember(earlier, held.memories[id])
         again = None
         try:
             again, _ = await agent.take(turn, message.cut)

@@ -8,7 +8,7 @@ import pytest
 
 from actors.agents.role_agent import RoleAgent
 from actors.agents.roles import DECISION, DUMMY_SENTENCE, TEXTUAL, VISUAL
-from actors.errors import ModelError, ModelLost
+from actors.errors import MemoryLost, ModelError, ModelLost
 from actors.messages import Completion, Heard, Kind, Modality, Question, Request, Role, Source, Status, Turn, Usage
 from actors.settings import AgentSettings
 from tests.support.paths import ROOT
@@ -38,8 +38,8 @@ class Scripted:
         return Completion(request.id, reply, prompt_tokens=10, completion_tokens=3, cached_tokens=8)
 
 
-def turn(number: int = 1, heard: tuple[Heard, ...] = (), agent: str = "text_critic") -> Turn:
-    return Turn("d1", QUESTION, agent, number, seed=7, heard=heard)
+def turn(number: int = 1, recall: int = 0, heard: tuple[Heard, ...] = (), agent: str = "text_critic") -> Turn:
+    return Turn("d1", QUESTION, agent, number, seed=7, heard=heard, recall=recall)
 
 
 async def test_a_reply_becomes_a_message_with_its_cost() -> None:
@@ -213,12 +213,31 @@ async def test_a_programming_error_of_a_model_is_not_swallowed() -> None:
         await RoleAgent(TEXTUAL[0], Scripted(ZeroDivisionError())).take(turn())
 
 
-async def test_an_agent_reads_what_it_said_earlier_in_the_discussion_as_its_own() -> None:
+async def test_an_agent_recalls_its_own_earlier_turn_in_the_same_discussion_only() -> None:
     model = Scripted(REPLY)
     agent = RoleAgent(TEXTUAL[0], model)
-    message, _ = await agent.take(turn(1))
-    await agent.take(replace(turn(2), memories=(message,)))
+    await agent.take(turn(1))
+    await agent.take(turn(2, recall=1))
     assert "[text_critic, round 1] [t1] says so. Answer: Tarn Hollow" in model.requests[1].own
+    agent.memory.forget(["d1"])
+    assert len(agent.memory) == 0
+
+
+async def test_an_instance_of_a_role_speaks_and_recalls_under_its_own_name() -> None:
+    model = Scripted(REPLY)
+    agent = RoleAgent(TEXTUAL[0], model)
+    first, _ = await agent.take(replace(turn(1), agent="text_critic_1"))
+    assert (first.id, first.agent) == ("1/text_critic_1", "text_critic_1")
+    await agent.take(replace(turn(2, recall=1), agent="text_critic_1"))
+    with pytest.raises(MemoryLost):
+        await agent.take(replace(turn(2, recall=1), agent="text_critic_2"))
+    agent.memory.forget(["d1"])
+    assert len(agent.memory) == 0
+
+
+async def test_an_agent_that_lost_its_memory_says_so() -> None:
+    with pytest.raises(MemoryLost, match=r"text_critic: 0 .*\b1\b"):
+        await RoleAgent(TEXTUAL[0], Scripted(REPLY)).take(turn(2, recall=1))
 
 
 async def test_a_dummy_says_one_sentence_and_calls_no_model() -> None:

@@ -17,7 +17,7 @@ from actors.agents.role_agent import RoleAgent
 from actors.agents.roles import TEXTUAL, VISUAL
 from actors.autogen.conversation import SourceImage
 from actors.autogen.hosted import HostedAgent, load_factory
-from actors.errors import UserError
+from actors.errors import MemoryLost, UserError
 from actors.messages import (
     Completion,
     Field,
@@ -317,11 +317,13 @@ async def test_it_recalls_its_own_turns_and_hears_its_colleagues() -> None:
     model = Scripted(REPLY)
     agent = hosted("assistant", model)
     heard = Heard(Message("1/b", "b", 1, "I saw Salt Quay.", "Salt Quay"), 1.0)
-    first, _ = await agent.take(TURN)
-    message, _ = await agent.take(replace(TURN, round=2, memories=(first,), heard=(heard,)))
+    await agent.take(TURN)
+    message, _ = await agent.take(replace(TURN, round=2, recall=1, heard=(heard,)))
     assert "[text_critic, round 1] [t1] says so. Answer: Tarn Hollow" in model.requests[1].own
     assert "I saw Salt Quay." in model.requests[1].own
     assert message.heard == ("1/b",)
+    with pytest.raises(MemoryLost):
+        await hosted("assistant", model).take(replace(TURN, round=2, recall=1))
 
 
 @pytest.mark.parametrize(

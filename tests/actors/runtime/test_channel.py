@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from actors.errors import AgentLost
@@ -31,6 +32,7 @@ class Far:
         self.begun: list[Any] = []
         self.cancelled: list[Any] = []
         self.batches: list[list[Any]] = []
+        self.notes: list[list[str]] = []
         self.looked = 0
         self._capacity = capacity
         self.start()
@@ -38,12 +40,12 @@ class Far:
 
     def start(self) -> None:
         """Serves from now on, as a new process would."""
-        self.service: Service[Any, Any] = Service(self.work, self._capacity)
+        self.service: Service[Any, Any] = Service(self.work, self._capacity, self.notes.append)
         accept = self.service.accept
 
-        def noting(caller: Any, ids: list[int], items: list[tuple[int, Any]]) -> None:
+        def noting(caller: Any, notes: list[Any], ids: list[int], items: list[tuple[int, Any]]) -> None:
             self.batches.append([item for _, item in items])
-            accept(caller, ids, items)
+            accept(caller, notes, ids, items)
 
         self.service.accept = noting  # type: ignore[method-assign]
 
@@ -185,6 +187,20 @@ async def test_what_locating_raises_is_raised_to_all_that_wait_for_it() -> None:
     client: Client[str, str] = Client(nowhere)
     results = await asyncio.gather(client("a"), client("b"), return_exceptions=True)
     assert [type(result) for result in results] == 2 * [KeyError]
+
+
+async def test_notes_travel_with_the_next_items_or_with_the_end_of_the_connection(far: Far) -> None:
+    open_files = psutil.Process().num_fds()
+    far.client.note("first")
+    assert await far.client("a") == "a"
+    assert far.notes == [["first"]]
+    far.client.note("last")
+    far.client.close()
+    await until(lambda: far.notes == [["first"], ["last"]])
+    # Both ends are closed; what listens stays.
+    await until(lambda: psutil.Process().num_fds() <= open_files + 1)
+    assert await far.client("a") == "a"
+    assert far.looked == 2
 
 
 async def test_a_service_works_on_no_more_than_its_capacity_at_once_and_in_order() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from actors.agents.roles import TEXTUAL
 from actors.completions.cache import Reuse
-from actors.errors import ClusterError, ModelGone, ModelLost
+from actors.errors import ClusterError, MemoryLost, ModelGone, ModelLost
 from actors.messages import Completion, Question, Request, Turn
 from actors.runtime.inline import Inline
 from actors.settings import AgentSettings
@@ -101,6 +101,20 @@ async def test_a_model_that_is_lost_is_gone_as_nobody_starts_it_again() -> None:
     team = runtime.launch_agents([ANN], AgentSettings()).team()
     with pytest.raises(ModelGone, match="the engine died"):
         await team.ask(turn(ANN.name))
+
+
+async def test_teams_of_the_same_agents_have_discussions_of_their_own_and_forget_closed_ones() -> None:
+    runtime = Inline()
+    runtime.launch_replicas(Counting, replicas=1, cpus=0, gpus=0)
+    agents = runtime.launch_agents([ANN, BOB], AgentSettings())
+    one, other = agents.team("one"), agents.team("other")
+    await one.ask(turn(ANN.name))
+    await one.ask(turn(ANN.name, 2, recall=1))
+    with pytest.raises(MemoryLost):
+        await other.ask(turn(ANN.name, 2, recall=1))
+    one.close("d")
+    with pytest.raises(MemoryLost):
+        await one.ask(turn(ANN.name, 2, recall=1))
 
 
 async def test_agents_can_be_sent_to_another_process_whatever_is_open_in_this_one(tmp_path: Path) -> None:

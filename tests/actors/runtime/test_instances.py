@@ -3,7 +3,10 @@
 import pickle
 from dataclasses import replace
 
+import pytest
+
 from actors.agents.roles import DECISION, TEXTUAL
+from actors.errors import MemoryLost
 from actors.messages import Completion, Question, Request, Turn
 from actors.runtime.inline import Inline
 from actors.settings import AgentSettings
@@ -49,6 +52,17 @@ async def test_instances_speak_under_their_own_names_and_have_a_usage_each() -> 
     trace = await run_discussion(walk, QUESTION, team, seed=5)
     assert [turn.id for turn in trace.turns[:8]] == [f"{number}/{name}" for number in (1, 2) for name in agents]
     assert {name: usage.calls for name, usage in team.usage.items()} == {**dict.fromkeys(agents, 2), "decision": 1}
+
+
+async def test_an_instance_remembers_its_own_turns_alone_and_all_forget_a_closed_discussion() -> None:
+    team = runtime().launch_agents(CRITICS, AgentSettings()).team()
+    await team.ask(Turn("d", QUESTION, NAMES[0], 1, seed=0))
+    await team.ask(Turn("d", QUESTION, NAMES[0], 2, seed=0, recall=1))
+    with pytest.raises(MemoryLost):
+        await team.ask(Turn("d", QUESTION, NAMES[1], 2, seed=0, recall=1))
+    team.close("d")
+    with pytest.raises(MemoryLost):
+        await team.ask(Turn("d", QUESTION, NAMES[0], 3, seed=0, recall=2))
 
 
 async def test_instances_ask_the_model_of_their_role_in_another_process_too() -> None:
