@@ -36,7 +36,6 @@ from experiments.view.live import LiveRun
 from experiments.view.overview import Overview, Overviews
 from experiments.view.pages import list_page, run_page
 
-NUMBER = r"[0-9]{1,9}"
 HOST = "127.0.0.1"  # no other machine reaches it
 TOKEN_BYTES = 16
 HOSTS = ["127.0.0.1", "localhost"]  # a name that leads here by DNS rebinding is none of them
@@ -60,24 +59,30 @@ def serve(folder: str, options: Sequence[str]) -> int:
         others name again what runs name outside of their folders, and may be opened.
     Raises UserError where the folder or an option is wrong, or the port is taken.
     """
-    given = dict(option.partition("=")[::2] for option in options)
-    text, opens = given.pop("view.port", "0"), given.pop("view.open", "false")
-    named = [option for option in options if option.partition("=")[0] in given]
+    own_options = {"view.port": "0", "view.open": "false"}
+    named: list[str] = []
+    for option in options:
+        key, _, value = option.partition("=")
+        if key in own_options:
+            own_options[key] = value
+        else:
+            named.append(option)
     named_again(named)  # for its errors alone
-    port = int(text) if text.isascii() and text.isdecimal() and len(text) <= 5 else 2**16
-    if port >= 2**16:
-        raise UserError(f"view.port={text}: expected a number from 0 to 65535")
-    if opens not in ("true", "false"):
-        raise UserError(f"view.open={opens}: expected true or false")
-    root, token = Root.open(folder), secrets.token_urlsafe(TOKEN_BYTES)
+    port = own_options["view.port"]
+    if not re.fullmatch("[0-9]{1,5}", port) or int(port) >= 2**16:
+        raise UserError(f"view.port={port}: expected a number from 0 to 65535")
+    if own_options["view.open"] not in ("true", "false"):
+        raise UserError(f"view.open={own_options['view.open']}: expected true or false")
+    root = Root.open(folder)
+    token = secrets.token_urlsafe(TOKEN_BYTES)
     try:
-        listening = socket.create_server((HOST, port))
+        listening = socket.create_server((HOST, int(port)))
     except OSError as error:
         raise UserError(f"view.port={port}: {error.strerror}; choose another, or 0 for a free one") from error
     with listening:
         address = f"http://{HOST}:{listening.getsockname()[1]}/{token}/"
         print(visible(f"{folder} is shown at {address} (Ctrl-C ends it)"), flush=True)
-        if opens == "true":
+        if own_options["view.open"] == "true":
             webbrowser.open(address)
         # Without access log: an address holds the token.
         settings = uvicorn.Config(application(root, token, named), log_config=None, access_log=False, lifespan="off")
@@ -105,7 +110,8 @@ def application(root: Root, token: str, named: Sequence[str] = ()) -> ASGIApp:
 
     def problem(request: Request, error: Exception) -> Response:
         """Shows in one line why a run cannot be read."""
-        status, line = 404 if isinstance(error, NoSuchRun) else 422, visible(str(error))
+        status = 404 if isinstance(error, NoSuchRun) else 422
+        line = visible(str(error))
         if request.url.path.endswith(".json"):
             return PlainTextResponse(line, status)
         return _html(page("Not shown", [Section("Problem", [line])], ()), status)
@@ -136,10 +142,13 @@ class AccessCheck:
                     headers.setdefault(name, value)
             await send(message)
 
-        given = scope["path"].split("/")[1].encode() if scope["type"] == "http" else b""
-        # A comparison that took as long as the match is long would give the token away, letter by letter.
-        known = secrets.compare_digest(given, self._token) and scope["method"] in ("GET", "HEAD")
-        await (self._app if known else PlainTextResponse("not found", 404))(scope, receive, guarded)
+        app: ASGIApp = PlainTextResponse("not found", 404)
+        if scope["type"] == "http" and scope["method"] in ("GET", "HEAD"):
+            token = scope["path"].split("/")[1].encode()
+            # A comparison that took as long as the match is long would give the token away, letter by letter.
+            if secrets.compare_digest(token, self._token):
+                app = self._app
+        await app(scope, receive, guarded)
 
 
 class Viewer:
@@ -160,18 +169,19 @@ class Viewer:
 
     async def events(self, request: Request) -> Response:
         """Server-sent events: one at once and after every change. They are of one run or of any in the list."""
-        if (run := request.query_params.get("run")) is not None:
+        run = request.query_params.get("run")
+        if run is not None:
             self._root.run(run)
 
         async def changes() -> AsyncIterator[str]:
-            last: list[Overview] | None = None
+            previous: list[Overview] | None = None
             # The stream ends where the folder is moved away; a browser asks again.
             with suppress(OSError):
                 while True:
-                    seen = await run_in_threadpool(self._overviews.all, run)
-                    if seen != last:
-                        yield f"data: {seen[0].steps if seen else 0}\n\n"
-                    last = seen
+                    overviews = await run_in_threadpool(self._overviews.all, run)
+                    if overviews != previous:
+                        yield f"data: {overviews[0].steps if overviews else 0}\n\n"
+                    previous = overviews
                     await asyncio.sleep(EVERY_S)
 
         return StreamingResponse(changes(), media_type="text/event-stream")
@@ -195,20 +205,20 @@ class Viewer:
         live = self._live(name)
         match request.path_params["data"]:
             case "index":  # groups and entries of discussions, or the entries that are new
-                after = int(_given(request, "after", NUMBER, "0"))
-                return _json(live.index(after, request.query_params.get("version", "")))
+                return _json(live.index(_number(request, "after", "0"), request.query_params.get("version", "")))
             case "pairs":  # how methods agree, two by two
                 return _json(live.pairs())
             case "learned":  # graphs over the steps of their training
                 return _json(learned_graphs(live.run))
             case "trace":  # one discussion
-                text = live.trace(_given(request, "group"), int(_given(request, "line", NUMBER)))
+                text = live.trace(_text(request, "group"), _number(request, "line"))
                 return Response(text, media_type="application/json")
             case "turn":  # what the agent of a turn was shown and replied
-                group, line, turn = _given(request, "group"), _given(request, "line", NUMBER), _given(request, "turn")
-                return _json(inspect(live.run, group, int(line), turn, self._named))
+                group = _text(request, "group")
+                return _json(inspect(live.run, group, _number(request, "line"), _text(request, "turn"), self._named))
             case "texts":  # lines of a group's discussions whose messages hold each of some words
-                return _json(live.texts(_given(request, "group"), _given(request, "words").split("\n")[:MOST_WORDS]))
+                words = _text(request, "words").split("\n")
+                return _json(live.texts(_text(request, "group"), words[:MOST_WORDS]))
         raise HTTPException(404)
 
 
@@ -221,8 +231,15 @@ def _json(value: Any) -> Response:
     return Response(json.dumps(value, separators=(",", ":")), media_type="application/json")
 
 
-def _given(request: Request, name: str, pattern: str = r"(?s).*", default: str | None = None) -> str:
+def _text(request: Request, name: str, default: str | None = None) -> str:
     value = request.query_params.get(name, default)
-    if value is None or not re.fullmatch(pattern, value):
-        raise HTTPException(400, f"{name}: expected {'a number' if pattern == NUMBER else 'a value'}")
+    if value is None:
+        raise HTTPException(400, f"{name}: expected a value")
     return value
+
+
+def _number(request: Request, name: str, default: str | None = None) -> int:
+    value = _text(request, name, default)
+    if not re.fullmatch("[0-9]{1,9}", value):
+        raise HTTPException(400, f"{name}: expected a number")
+    return int(value)

@@ -16,6 +16,7 @@ from experiments.analysis.page import SCRIPTS, Section, page
 from experiments.analysis.result_table import ResultTable, shown
 from experiments.analysis.run_table import paired_table
 from experiments.analysis.summary import paired_tests
+from experiments.config.config import Config
 from experiments.config.saved import read
 from experiments.records.records import Scored
 from experiments.view.folders import Root
@@ -40,57 +41,69 @@ class Compared:
 
     def index(self) -> dict[str, Any]:
         """Returns `{groups, entries}` of both runs. An entry names its `run`, and its method there as `of`."""
-        found: dict[str, Any] = {"groups": [], "entries": []}
+        groups: list[dict[str, Any]] = []
+        entries: list[dict[str, Any]] = []
         for side, run_name, run in zip(SIDES, self.names, self.runs, strict=True):
             index = run.index()
             for group in index["groups"]:
-                name, label = f"{side}.{group['name']}", f"{side}: {group['label']}"
-                found["groups"].append({**group, "name": name, "label": label})
+                groups.append({**group, "name": f"{side}.{group['name']}", "label": f"{side}: {group['label']}"})
             for entry in index["entries"]:
-                of = entry["group"]
-                found["entries"].append({**entry, "group": f"{side}.{of}", "run": run_name, "of": of})
-        return found
+                method = entry["group"]
+                entries.append({**entry, "group": f"{side}.{method}", "run": run_name, "of": method})
+        return {"groups": groups, "entries": entries}
 
     def pairs(self) -> list[dict[str, Any]]:
         """Returns the `agreement` of every two methods, of one run or of both."""
-        answers, margin = self.answers
-        return agreement(answers, 0, "utility", margin)
+        return agreement(self.answers, 0, "utility", self.margin)
 
     @cached_property
-    def answers(self) -> tuple[dict[str, dict[str, Scored]], float]:
-        """Answers by method and question, and the smaller of the runs' margins."""
-        found: dict[str, dict[str, Scored]] = {}
-        margins = []
-        for side, live in zip(SIDES, self.runs, strict=True):
-            config = read(live.run.config)
-            found |= {f"{side}.{method}": of for method, of in concluded(live.run, config.failures.share).items()}
-            margins.append(config.compare.margin)
-        return found, min(margins)
+    def configs(self) -> list[Config]:
+        return [read(live.run.config) for live in self.runs]
+
+    @property
+    def margin(self) -> float:
+        """The smaller of the runs' margins."""
+        return min(config.compare.margin for config in self.configs)
+
+    @cached_property
+    def answers(self) -> dict[str, dict[str, Scored]]:
+        """Answers by method and question."""
+        answers: dict[str, dict[str, Scored]] = {}
+        for side, live, config in zip(SIDES, self.runs, self.configs, strict=True):
+            for method, method_answers in concluded(live.run, config.failures.share).items():
+                answers[f"{side}.{method}"] = method_answers
+        return answers
 
     def page(self) -> str:
         """Makes the page: tests of shared methods, the settings that differ, the discussions."""
         links = [Markup('<a href="run/{}/">{}</a>').format(quote(name), name) for name in self.names]
-        answers, margin = self.answers
-        alike = [(a, b) for a, b in combinations(answers, 2) if a[2:] == b[2:]]
-        tests = paired_tests(answers, alike, 0, "paired", margin)
         # The methods' names have their run in front.
-        title = "Methods of both runs, on the questions that both asked"
-        methods = replace(paired_table(tests, "utility"), title=title)
-        nothing = [] if tests else ["The runs have no method and question in common."]
-        a, b = (read(live.run.config).by_key for live in self.runs)
-        rows = [(key, shown(a.get(key)), shown(b.get(key))) for key in {**a, **b} if a.get(key) != b.get(key)]
-        settings = ResultTable(("setting", *SIDES), rows, [] if rows else ["None differs."], "Settings that differ")
+        shared = [(a, b) for a, b in combinations(self.answers, 2) if a[2:] == b[2:]]
+        tests = paired_tests(self.answers, shared, 0, "paired", self.margin)
+        methods = Section("Methods", ["The runs have no method and question in common."])
+        if tests:
+            title = "Methods of both runs, on the questions that both asked"
+            methods = Section("Methods", tables=[replace(paired_table(tests, "utility"), title=title)])
         sections = [
             Section("Runs", facts=dict(zip(SIDES, links, strict=True))),
-            Section("Methods", nothing, tables=[methods] if tests else []),
-            Section("Settings", tables=[settings]),
+            methods,
+            Section("Settings", tables=[self._different_settings()]),
             Section("Discussions", discussions=Embedded()),
         ]
-        listed, versus = next(reversed(alike), ("", ""))
+        listed, versus = shared[-1] if shared else ("", "")
         return page("Two runs", sections, SCRIPTS, served=True, listed=listed, versus=versus)
 
+    def _different_settings(self) -> ResultTable:
+        first, second = [config.by_key for config in self.configs]
+        rows: list[tuple[str, ...]] = []
+        for key in {**first, **second}:
+            if first.get(key) != second.get(key):
+                rows.append((key, shown(first.get(key)), shown(second.get(key))))
+        notes = [] if rows else ["None differs."]
+        return ResultTable(("setting", *SIDES), rows, notes, "Settings that differ")
 
-def others(root: Root, name: str) -> ResultTable:
+
+def comparisons(root: Root, name: str) -> ResultTable:
     """Links from a run's page to comparisons with the folder's other runs."""
     link = Markup('<a href="{}compare?run={}&amp;run={}">{}</a>')
     up = "../" * (2 + name.count("/"))

@@ -37,8 +37,8 @@ class Root:
         if self.only:
             return [self.only]
         with os.scandir(self.path) as entries:
-            found = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
-        return sorted((name for name in found if _is_file(self.path / name / CONFIG)), reverse=True)
+            folders = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+        return sorted((name for name in folders if _is_file(self.path / name / CONFIG)), reverse=True)
 
     def run(self, name: str) -> RunFolder:
         """Opens a run by its name in this folder, or `<sweep>/trials/<trial>`.
@@ -46,13 +46,14 @@ class Root:
         Raises NoSuchRun where there is none, or a link alone leads to it, and UserError where it has links, pipes or
         devices in it.
         """
-        path, parts = self.path, name.split("/")
-        known = (len(parts) == 1 or (len(parts) == 3 and parts[1] == TRIALS)) and (self.only or parts[0]) == parts[0]
+        parts = name.split("/")
+        is_run = len(parts) == 1 or (len(parts) == 3 and parts[1] == TRIALS)
+        is_shown = self.only in ("", parts[0])
+        path = self.path
         for part in parts:
             path = path / part
-            known = known and part not in ("", ".", "..") and "\0" not in part and _is_folder(path)
-        if not known:
-            raise NoSuchRun(f"{name}: there is no such run in {self.path}")
+            if not is_run or not is_shown or part in ("", ".", "..") or "\0" in part or not _is_folder(path):
+                raise NoSuchRun(f"{name}: there is no such run in {self.path}")
         return RunFolder.open(path)
 
     def trials(self, sweep: str) -> Iterator[str]:

@@ -46,13 +46,17 @@ class LiveRun:
         """
         with self._lock:
             self._read_scores()
-            after = after if version == self._scores.version and after <= len(self._entries) else 0
-            groups = [
-                asdict(DiscussionGroup(method, method, f"traces/evaluate-{method}.jsonl", count, count))
-                for method, count in self._counts.items()
-            ]
-            entries, version = self._entries[after:], self._scores.version
-            return {"groups": groups, "entries": entries, "after": after, "version": version}
+            if version != self._scores.version or after > len(self._entries):
+                after = 0
+            groups: list[dict[str, Any]] = []
+            for method, count in self._counts.items():
+                groups.append(asdict(DiscussionGroup(method, method, f"traces/evaluate-{method}.jsonl", count, count)))
+            return {
+                "groups": groups,
+                "entries": self._entries[after:],
+                "after": after,
+                "version": self._scores.version,
+            }
 
     def trace(self, group: str, line: int) -> str:
         """Returns the trace on a line (from 1) of a group's file, as JSON. Raises UserError where there is none."""
@@ -70,24 +74,21 @@ class LiveRun:
 
     def texts(self, group: str, words: Sequence[str]) -> list[list[int]]:
         """Returns for each of `words`, in lower case, the lines of discussions that hold it. They are a group's."""
-        found: list[list[int]] = [[] for _ in words]
+        lines_by_word: list[list[int]] = [[] for _ in words]
         with self._lock:
             path = self._file(group)
-
-        def spoken_in(line: str) -> str:
-            turns, names = json.loads(line)["turns"], ("agent", "content", "answer", "error")
-            return "\n".join(str(turn.get(name) or "") for turn in turns for name in names).lower()
-
-        for number, spoken in enumerate(jsonl.records(path, spoken_in, DAMAGED), start=1):
-            for word, numbers in zip(words, found, strict=True):
-                if word in spoken:
-                    numbers.append(number)
-        return found
+        for number, text in enumerate(jsonl.records(path, _spoken_text, DAMAGED), start=1):
+            for word, lines in zip(words, lines_by_word, strict=True):
+                if word in text:
+                    lines.append(number)
+        return lines_by_word
 
     def _read_scores(self) -> None:
-        version, lines = self._scores.version, list(self._scores.new())
+        version = self._scores.version
+        lines = list(self._scores.new())
         if version != self._scores.version:
-            self._entries, self._counts = [], {}
+            self._entries = []
+            self._counts = {}
         for line in lines:
             try:
                 scored = jsonl.decoded(self._scores.path, len(self._entries) + 1, line, Scored.decode, DAMAGED)
@@ -96,18 +97,33 @@ class LiveRun:
                 self._scores = Lines(self._scores.path)
                 raise
             # A method's scores and traces are recorded in one order.
-            place = self._counts[scored.method] = self._counts.get(scored.method, 0) + 1
-            costs = {"calls": scored.calls, "tokens": scored.tokens}
-            troubles = {"failed": scored.failed_turns, "cut": scored.cut_turns}
-            attacked = {"attack": self._attack} if scored.attack_success is not None else {}
-            entry = {"group": scored.method, **scored_entry(scored), "line": place, **costs, **troubles, **attacked}
+            self._counts[scored.method] = self._counts.get(scored.method, 0) + 1
+            entry = {
+                "group": scored.method,
+                **scored_entry(scored),
+                "line": self._counts[scored.method],
+                "calls": scored.calls,
+                "tokens": scored.tokens,
+                "failed": scored.failed_turns,
+                "cut": scored.cut_turns,
+            }
+            if scored.attack_success is not None:
+                entry["attack"] = self._attack
             self._entries.append(entry)
 
     def _file(self, group: str) -> Path:
         self._read_scores()  # which name the groups
         if group not in self._counts:
             raise UserError(f"{group}: the run has no discussions of this name")
-        return self.run.path / f"traces/evaluate-{group}.jsonl"
+        return self.run.trace_file(f"evaluate-{group}")
+
+
+def _spoken_text(line: str) -> str:
+    """Reads what the agents of a discussion said, in lower case."""
+    texts: list[str] = []
+    for turn in json.loads(line)["turns"]:
+        texts += [str(turn.get(name) or "") for name in ("agent", "content", "answer", "error")]
+    return "\n".join(texts).lower()
 
 
 class Lines:
@@ -129,23 +145,31 @@ class Lines:
 
         Raises UserError where the file is damaged.
         """
-        # The file that holds the records now; empty without any.
-        forms = (form for form in (self.path, jsonl.compressed(self.path)) if form.exists())
-        form = next((f"{form.stat().st_ino:x}{form.suffix}" for form in forms), "")
-        if form != self._form or (self.path.exists() and self.path.stat().st_size < self._places[-1]):
+        form = self._current_form()
+        is_cut = self.path.exists() and self.path.stat().st_size < self._places[-1]
+        if form != self._form or is_cut:
             # A compressed file becomes a temporary one, in which any place can be read.
             self._unpacked = jsonl.seekable(self.path) if form.endswith(".gz") else None
             if self._unpacked:
                 weakref.finalize(self, self._unpacked.close)
             self._cuts += 1
-            self._form, self.version, self._places = form, f"{form}-{self._cuts}", [0]
+            self._form = form
+            self.version = f"{form}-{self._cuts}"
+            self._places = [0]
         with self._content() as file:
             file.seek(self._places[-1])
             while (line := file.readline(jsonl.LINE_BYTES)).endswith(b"\n"):
                 self._places.append(self._places[-1] + len(line))
                 yield line
         if len(line) == jsonl.LINE_BYTES:
-            raise UserError(f"{self.path} has a line of more than {jsonl.LINE_BYTES:,} bytes, which is no record")
+            raise jsonl.endless_line(self.path)
+
+    def _current_form(self) -> str:
+        """Names the file that holds the records now; empty without any."""
+        for path in (self.path, jsonl.compressed(self.path)):
+            if path.exists():
+                return f"{path.stat().st_ino:x}{path.suffix}"
+        return ""
 
     def line(self, number: int) -> bytes:
         """Reads one line. Raises UserError where there is none."""

@@ -15,7 +15,7 @@ from actors.errors import UserError
 from experiments.config.config import Config
 from experiments.config.references import resumption
 from experiments.config.saved import read
-from experiments.records import jsonl, usage
+from experiments.records import usage
 from experiments.records.checkpoint import LEARNING
 from experiments.records.recorder import SCORES, RunFolder
 from experiments.records.start import STARTS, Start
@@ -62,66 +62,83 @@ class Overviews:
     def __init__(self, root: Root) -> None:
         self.root = root
         self._lock = Lock()  # each page has a thread that asks
-        self._known: dict[str, tuple[object, Overview]] = {}
+        self._overviews: dict[str, tuple[object, Overview]] = {}
         self._counts: dict[Path, tuple[Lines, str, int]] = {}
 
     def all(self, run: str | None = None) -> list[Overview]:
         """Overviews of the folder's runs, or of one run and its trials."""
         names = self.root.names() if run is None else [run, *self.root.trials(run)]
-        found = []
         with self._lock:
-            for name in names:
-                try:
-                    folder = self.root.run(name)
-                    files = [*folder.path.iterdir(), *(learned.path / LEARNING for learned in folder.all_learned())]
-                    times = sorted((path, path.stat().st_mtime_ns) for path in files)
-                    known, overview = self._known.get(name, (None, Overview(name)))
-                    # A run that is killed changes no file.
-                    if known != times or overview.state == RUNNING:
-                        overview = self._read(name, folder)
-                        self._known[name] = times, overview
-                except (UserError, OSError) as error:
-                    overview = Overview(name, problem=str(error))
-                found.append(overview)
-        return found
+            return list(map(self._overview, names))
+
+    def _overview(self, name: str) -> Overview:
+        try:
+            run = self.root.run(name)
+            files = [*run.path.iterdir(), *(graph.path / LEARNING for graph in run.all_learned())]
+            times = sorted((path, path.stat().st_mtime_ns) for path in files)
+            read_times, overview = self._overviews.get(name, (None, Overview(name)))
+            # A run that is killed changes no file.
+            if read_times != times or overview.state == RUNNING:
+                overview = self._read(name, run)
+                self._overviews[name] = times, overview
+            return overview
+        except (UserError, OSError) as error:
+            return Overview(name, problem=str(error))
 
     def _read(self, name: str, run: RunFolder) -> Overview:
-        config, used = read(run.config), usage.total(run)
-        sweep = config.is_sweep
-        starts = list(jsonl.records(run.path / STARTS, Start.decode, jsonl.DAMAGED))
+        config = read(run.config)
+        spent = usage.total(run)
+        starts = list(Start.read(run.path / STARTS))
         process = process_of(starts[-1]) if starts else None
         state = state_of(run, config, starts, process)
-        # As `Plan.evaluations`, which would import methods that the configuration names.
-        clean = config.attack.clean and config.attack.attacks("evaluate")
-        controlled = set(config.methods) - ALONE if config.compare.twins else ()
-        evaluations = len(config.methods) * (1 + clean) + 2 * len(controlled)
-        answers = evaluations * (config.data.limit or 0)
-        own = TRIALS not in name.split("/")  # a trial is resumed with its sweep
+        if config.is_sweep:
+            kind = "sweep"
+            done = self._count(run.path / RESULTS)
+            planned = len(list(self.root.trials(name)))
+        else:
+            kind = "run" if config.job == "prune" else config.job
+            done = self._count(run.path / SCORES)
+            planned = planned_answers(config)
+        can_be_resumed = state in (STOPPED, FAILED) and TRIALS not in name.split("/")  # a trial: with its sweep
         return Overview(
             name=name,
-            kind="sweep" if sweep else "run" if config.job == "prune" else config.job,
+            kind=kind,
             experiment=config.experiment,
             state=state,
             started=starts[0].time if starts else "",
-            done=self._count(run.path / (RESULTS if sweep else SCORES)),
-            planned=sum(1 for _ in self.root.trials(name)) if sweep else answers if config.job == "prune" else 0,
+            done=done,
+            planned=planned,
             # Step 0 of a stage is its start.
-            steps=sum(self._count(learned.path / LEARNING, but=b'"step":0,') for learned in run.all_learned()),
-            tokens=used.prompt_tokens + used.completion_tokens,
+            steps=sum(self._count(graph.path / LEARNING, without=b'"step":0,') for graph in run.all_learned()),
+            tokens=spent.prompt_tokens + spent.completion_tokens,
             price=config.costs.price(
-                used.prompt_tokens - used.cached_tokens, used.completion_tokens, used.cached_tokens
+                spent.prompt_tokens - spent.cached_tokens, spent.completion_tokens, spent.cached_tokens
             ),
             stop=f"kill -INT {process}" if process and state == RUNNING else "",
-            resume=resumption(config, run.path) if own and state in (STOPPED, FAILED) else "",
+            resume=resumption(config, run.path) if can_be_resumed else "",
         )
 
-    def _count(self, path: Path, but: bytes = b"no line") -> int:
-        """Counts the lines of a file without `but`. It reads on from where the last call ended."""
-        lines, version, counted = self._counts.get(path, (Lines(path), "", 0))
-        added = sum(but not in line for line in lines.new())
-        counted = counted + added if version == lines.version else added
-        self._counts[path] = lines, lines.version, counted
-        return counted
+    def _count(self, path: Path, without: bytes = b"no line") -> int:
+        """Counts the lines of a file that lack some bytes. It reads on from where the last call ended."""
+        lines, version, count = self._counts.get(path, (Lines(path), "", 0))
+        new_lines = [line for line in lines.new() if without not in line]
+        if version != lines.version:
+            count = 0
+        count += len(new_lines)
+        self._counts[path] = lines, lines.version, count
+        return count
+
+
+def planned_answers(config: Config) -> int:
+    """Counts as `Plan.evaluations`, which would import methods that the configuration names. 0: not known."""
+    if config.job != "prune":
+        return 0
+    evaluations = len(config.methods)
+    if config.attack.clean and config.attack.attacks("evaluate"):
+        evaluations += len(config.methods)
+    if config.compare.twins:
+        evaluations += 2 * len(set(config.methods) - ALONE)
+    return evaluations * (config.data.limit or 0)
 
 
 def state_of(run: RunFolder, config: Config, starts: list[Start], process: int | None) -> str:
@@ -143,15 +160,18 @@ def state_of(run: RunFolder, config: Config, starts: list[Start], process: int |
     with run.log.open("rb") as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - LOG_BYTES))
         failures = FAILURE.findall(file.read(LOG_BYTES).decode(errors="replace"))
-    began = datetime.fromisoformat(starts[-1].time).astimezone()
-    return FAILED if failures and failures[-1] >= began.strftime("%Y-%m-%d %H:%M:%S") else STOPPED
+    started = datetime.fromisoformat(starts[-1].time).astimezone()
+    has_failed = bool(failures) and failures[-1] >= started.strftime("%Y-%m-%d %H:%M:%S")
+    return FAILED if has_failed else STOPPED
 
 
 def process_of(start: Start) -> int | None:
     """Finds the id of the process that made a start, if it lives on this machine. None otherwise."""
+    if not start.pid or start.host != socket.gethostname():
+        return None
     try:
-        born = psutil.Process(start.pid).create_time() if start.pid and start.host == socket.gethostname() else None
+        created_s = psutil.Process(start.pid).create_time()
     except psutil.Error:
         return None
     # The id may be a later process's by now. A start is recorded in whole seconds.
-    return start.pid if born and born <= datetime.fromisoformat(start.time).timestamp() + 1 else None
+    return start.pid if created_s <= datetime.fromisoformat(start.time).timestamp() + 1 else None

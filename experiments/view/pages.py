@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from statistics import fmean
 from urllib.parse import quote
 
@@ -18,7 +19,7 @@ from experiments.analysis.sweep_report import recorded_rows, sweep_sections, swe
 from experiments.config.saved import read
 from experiments.records.recorder import RunFolder
 from experiments.records.trials import read_results
-from experiments.view.compared import others
+from experiments.view.compared import comparisons
 from experiments.view.overview import Overview, Overviews
 
 MOST_CHARACTERS = 1_000_000  # of a study's result, which is shown as it is
@@ -26,87 +27,131 @@ STYLES = {"running": "warn", "finished": "right", "failed": "wrong", "stopped": 
 COLUMNS = ("run", "state", "kind", "started", "answers", "learning steps", "tokens", "price", "to stop or resume")
 
 
-def list_page(runs: Overviews) -> str:
-    sections = [_listed("Runs", runs.all(), "run/")]
-    return page(runs.root.path.name, sections, ("tables.js", "live.js"), served=True)
+def list_page(overviews: Overviews) -> str:
+    sections = [_listed("Runs", overviews.all(), "run/")]
+    return page(overviews.root.path.name, sections, ("tables.js", "live.js"), served=True)
 
 
-def run_page(runs: Overviews, name: str, whole: bool) -> str:
+def run_page(overviews: Overviews, name: str, whole: bool) -> str:
     """Shows a run, a sweep or a study so far, and its discussions.
 
     whole: with the tables for which every trace is read.
     Raises UserError where it cannot be shown.
     """
-    run, (seen, *trials) = runs.root.run(name), runs.all(name)
-    if seen.problem:
-        raise UserError(seen.problem)
+    run = overviews.root.run(name)
+    overview, *trials = overviews.all(name)
+    if overview.problem:
+        raise UserError(overview.problem)
+    up = "../" * (2 + name.count("/"))
+    facts = {"Folder": _link(up, "all runs"), **_facts(overview)}
     try:
-        found = list(_results(run, seen, bool(trials), whole))
+        results = list(_sweep_results(run, facts) if trials else _run_results(run, overview, facts, whole))
     # A damaged file of results fails in many ways where it is read.
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise UserError(f"{run.path}: its results cannot be read ({error!r}); restore them from a copy") from error
+    other_runs = comparisons(overviews.root, name)
     sections = [
-        *found,
-        _listed("Trials of this sweep", trials, "../" * (2 + name.count("/")) + "run/"),
-        Section("Learning", learned="served" if seen.steps else ""),
+        *results,
+        _listed("Trials of this sweep", trials, f"{up}run/"),
+        Section("Learning", learned="served" if overview.steps else ""),
         Section("Discussions", discussions=None if trials else Embedded()),
-        Section("Compare", tables=[table] if (table := others(runs.root, name)).rows else []),
+        Section("Compare", tables=[other_runs] if other_runs.rows else []),
         Section("Configuration", text=run.config.read_text(encoding="utf-8", errors="replace")),
     ]
     return page(run.name, sections, (*SCRIPTS, "live.js"), served=True, listed="")
 
 
-def _results(run: RunFolder, seen: Overview, sweep: bool, whole: bool) -> Iterator[Section]:
-    names = ("State", "Kind", "Started", "Answers", "Learning steps", "Tokens", "Price", "")
-    up = Markup('<a href="{}">all runs</a>').format("../" * (2 + seen.name.count("/")))
-    facts = {"Folder": up} | {name: cell for name, cell in zip(names, _cells(seen), strict=True) if name and cell}
-    facts |= {name: _command(line) for name, line in (("To stop", seen.stop), ("To resume", seen.resume)) if line}
-    drawn = sorted(run.figures.glob("*.png"))
-    if sweep:
-        config, results = read(run.config), read_results(run.path, stopped=True)
-        yield Section("State", facts=facts)
-        if results:
-            metric, model = metric_of(results[0].metrics), results[0].metrics.get("model", "")
-            table = sweep_table(recorded_rows(run.path, config.seed), metric, model)
-            yield from sweep_sections(run.path, results, metric, drawn, table, page_of_trial="")
-    elif run.metrics.is_file():
-        metrics = json.loads(run.metrics.read_bytes())
-        yield from run_sections(run, metrics, drawn, facts, whole)
-    else:
-        # The result of a study as it is written, at its end.
-        study = run.path / f"{seen.kind}.json"
-        text = study.read_text(encoding="utf-8", errors="replace")[:MOST_CHARACTERS] if study.is_file() else ""
-        means = {}
-        for method, answers in by_method(run).items():
-            utility, tokens = (fmean(getattr(one, of) for one in answers.values()) for of in ("utility", "tokens"))
-            means[method] = {"answers": len(answers), "utility": utility, "tokens": tokens}
-        cells = {
-            "answers": number("answers", ",d"),
-            "utility": number("utility"),
-            "tokens per question": lambda row: tenths(row["tokens"]),
+def _sweep_results(run: RunFolder, facts: dict[str, str]) -> Iterator[Section]:
+    yield Section("State", facts=facts)
+    results = read_results(run.path, stopped=True)
+    if results:
+        metric = metric_of(results[0].metrics)
+        rows = recorded_rows(run.path, read(run.config).seed)
+        table = sweep_table(rows, metric, results[0].metrics.get("model", ""))
+        yield from sweep_sections(run.path, results, metric, _drawn(run), table, page_of_trial="")
+
+
+def _run_results(run: RunFolder, overview: Overview, facts: dict[str, str], whole: bool) -> Iterator[Section]:
+    if run.metrics.is_file():
+        yield from run_sections(run, json.loads(run.metrics.read_bytes()), _drawn(run), facts, whole)
+        return
+    # The result of a study as it is written, at its end.
+    study = run.path / f"{overview.kind}.json"
+    text = study.read_text(encoding="utf-8", errors="replace")[:MOST_CHARACTERS] if study.is_file() else ""
+    yield Section("Summary", facts=facts)
+    yield Section("Results", tables=_answers_so_far(run), text=text)
+    yield Section("Figures", pictures=tuple(pictures(_drawn(run))))
+
+
+def _answers_so_far(run: RunFolder) -> list[ResultTable]:
+    """Makes the table of a run that goes on. None before its first answer."""
+    rows: dict[str, dict[str, float]] = {}
+    for method, answers in by_method(run).items():
+        rows[method] = {
+            "answers": len(answers),
+            "utility": fmean(scored.utility for scored in answers.values()),
+            "tokens": fmean(scored.tokens for scored in answers.values()),
         }
-        so_far = ResultTable.of("method", means, cells, title="Answers so far")
-        yield Section("Summary", facts=facts)
-        yield Section("Results", tables=[so_far] if means else [], text=text)
-        yield Section("Figures", pictures=tuple(pictures(drawn)))
+    cells = {
+        "answers": number("answers", ",d"),
+        "utility": number("utility"),
+        "tokens per question": lambda row: tenths(row["tokens"]),
+    }
+    return [ResultTable.of("method", rows, cells, title="Answers so far")] if rows else []
 
 
-def _listed(heading: str, runs: list[Overview], below: str) -> Section:
+def _drawn(run: RunFolder) -> list[Path]:
+    return sorted(run.figures.glob("*.png"))
+
+
+def _listed(heading: str, overviews: list[Overview], below: str) -> Section:
     """Lists runs in a table. Links are `below` an address; runs that cannot be read become warnings."""
-    rows = [(Markup('<a href="{}{}/">{}</a>').format(below, quote(one.name), one.name), *_cells(one)) for one in runs]
+    rows: list[list[str]] = []
+    for overview in overviews:
+        cells = {"run": _link(f"{below}{quote(overview.name)}/", overview.name), "state": _state(overview)}
+        cells |= _measures(overview)
+        cells["to stop or resume"] = _command(overview.stop or overview.resume)
+        rows.append([cells.get(column, "") for column in COLUMNS])
+    problems = [visible(overview.problem) for overview in overviews if overview.problem]
     table = ResultTable(COLUMNS, rows, title=f"{len(rows):,} {heading.lower()}")
-    return Section(heading, [visible(one.problem) for one in runs if one.problem], tables=[table] if rows else [])
+    return Section(heading, problems, tables=[table] if rows else [])
 
 
-def _cells(one: Overview) -> Iterator[str]:
-    yield Markup('<span class="badge {}">{}</span>').format(STYLES.get(one.state, "bad"), one.state or "not readable")
-    yield one.kind
-    yield one.started[:16].replace("T", " ")
-    yield f"{one.done:,}" + (f" of {one.planned:,}" if one.planned else "") if one.kind else ""
-    yield f"{one.steps:,}" if one.steps else ""
-    yield f"{one.tokens:,}" if one.kind else ""
-    yield "" if one.price is None else f"{one.price:,.2f}"
-    yield _command(one.stop or one.resume)
+def _facts(overview: Overview) -> dict[str, str]:
+    """Returns what a run's page says of it."""
+    facts = {"State": _state(overview)}
+    for name, cell in _measures(overview).items():
+        if cell:
+            facts[name.capitalize()] = cell
+    if overview.stop:
+        facts["To stop"] = _command(overview.stop)
+    if overview.resume:
+        facts["To resume"] = _command(overview.resume)
+    return facts
+
+
+def _measures(overview: Overview) -> dict[str, str]:
+    """Returns kind, time and progress of a run. Nothing of one that cannot be read."""
+    if not overview.kind:
+        return {}
+    planned = f" of {overview.planned:,}" if overview.planned else ""
+    return {
+        "kind": overview.kind,
+        "started": overview.started[:16].replace("T", " "),
+        "answers": f"{overview.done:,}{planned}",
+        "learning steps": f"{overview.steps:,}" if overview.steps else "",
+        "tokens": f"{overview.tokens:,}",
+        "price": "" if overview.price is None else f"{overview.price:,.2f}",
+    }
+
+
+def _state(overview: Overview) -> str:
+    style = STYLES.get(overview.state, "bad")
+    return Markup('<span class="badge {}">{}</span>').format(style, overview.state or "not readable")
+
+
+def _link(address: str, text: str) -> str:
+    return Markup('<a href="{}">{}</a>').format(address, text)
 
 
 def _command(line: str) -> str:
