@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from actors.messages import Kind, Source, Triple
-from actors.reader.triple_rules import distinct, of_caption, of_passage, of_row
 from retrieval.built_folder import Marks, connect, write_table
 from retrieval.embed import VECTOR, Encoder, folded, well_formed
 from retrieval.index import BATCH_ROWS, add_indexes, vector_column, vector_type
 from retrieval.store import Store
+from retrieval.triple_rules import distinct, of_caption, of_passage, of_row
 
 LAYOUT = "1"
 RULES = "3"  # changes with the result of the rules, so that graphs by other rules are not reused

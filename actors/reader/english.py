@@ -103,7 +103,6 @@ _IRREGULAR = dict(
     """.split()
 )
 YEAR = re.compile(r"\b(?:1[0-9]{3}|20[0-9]{2})\b")
-LIST_SEPARATOR = re.compile(r",\s+(?:and\s+)?|\s+and\s+")
 # In this order, since only the first match is removed: `ations` before `ions` before `s`.
 _SUFFIXES = "ations ation ings ing ions ion ers ors er or ies ied ed es s y e".split()
 

@@ -10,7 +10,6 @@ import pytest
 
 from actors.errors import StoreError
 from actors.messages import Kind, Question, Source, Triple
-from actors.reader.triple_rules import MENTIONED
 from experiments.datasets.item import Item
 from experiments.datasets.scienceqa import ScienceQa
 from experiments.evidence.evidence import Evidence
@@ -21,6 +20,7 @@ from retrieval.embed import LexicalEncoder
 from retrieval.graph import KnowledgeGraph
 from retrieval.graph_tables import triples_of
 from retrieval.store import SearchSpace, Store
+from retrieval.triple_rules import MENTIONED
 
 SOURCES = (
     Source("p1", "p1", Kind.TEXT, "Amber Valley", "Amber Valley is a comedy. It was directed by Fivan Jurn."),

@@ -1,15 +1,12 @@
 """Extracts triples from passages, table rows and pictures' captions by rules, without a model.
 
-The knowledge graph that systems search (`retrieval.graph_tables`) and the embedded reader share them, in place of
-LightRAG's language model (HM-RAG). They miss indirect statements. Their English is that of encyclopaedias and
-schoolbooks.
+They take the place of LightRAG's language model (HM-RAG), and miss indirect statements. Their English is that of
+encyclopaedias and schoolbooks.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
-
-from actors.reader.english import LIST_SEPARATOR
 
 Edge = tuple[str, str, str]  # head, relation, tail
 Span = tuple[int, int]
@@ -20,6 +17,7 @@ LISTED = "listed in"
 MENTIONED = "mentioned with"  # two names in one sentence, where no rule finds a relation
 LONGEST_NAME = 80
 LONGEST_TAIL = 12  # words
+LONGEST_RELATION = 8  # words between two names
 MOST_WRITTEN = 12  # words or phrases of a picture's OCR text
 OCR_TEXT = "Lettering: "  # precedes OCR text
 
@@ -31,6 +29,7 @@ _OPENING = frozenset(
     "before between during since until if because although but and or so one two some many most all there here what "
     "which who how you we i".split()
 )
+_NO_SUBJECT = _OPENING - {"some", "many", "most", "all", "two"}
 # Openings that refer to the title: `It was ...`, `The club has ...`.
 _PRONOUN = re.compile(r"^(?:It|He|She|They|This|These)\s+(?=[a-z])")
 _NOUN = re.compile(r"^The\s+[a-z-]+\s+(?=(?:is|was|are|were|has|had|have|[a-z]+(?:s|ed))\b)")
@@ -38,6 +37,8 @@ _CONNECTED = re.compile(r"^(?:So|For example|However|Also|Then),\s+")
 # `The director of X was Y`: the words before the first name belong to the relation.
 _LEAD = re.compile(r"^(?:The|A|An)\s+([a-z][a-z -]*?)(?:\s+of)?\s*$")
 _COPULA = r"(?:is|are|was|were)"
+_COPULA_END = re.compile(rf"(?<=\w)\s+{_COPULA}$")
+_KIND = re.compile(rf"^({_COPULA}\s+(?:an?|one of the|the))\s+([^,;()]+)")
 _PASSIVE = re.compile(rf"\b(?:{_COPULA}|by)\b")
 _OFFICE = re.compile(
     rf"The (?P<office>[a-z][\w-]+(?: [a-z][\w-]+)?) of (?:the|this) [a-z][\w-]+ {_COPULA} (?P<who>[A-Z].*)$"
@@ -68,6 +69,9 @@ _PREPOSITIONS = frozenset(
 )
 _JOINING = re.compile(r"^(?:and|but|then)(?:\s+then|\s+later)?\s+(?=[a-z])")
 _LISTS = re.compile(r"^(?:/|&)$|(?:^|\s)(?:and|or|nor)(?:\s+the)?$")
+_LIST_SEPARATOR = re.compile(r",\s+(?:and\s+)?|\s+and\s+")
+_NO_RELATION = re.compile(r"[.;()]|,\s|^,|,$")  # punctuation between two names
+_ARTICLE_END = re.compile(r"\s+(?:a|an|the|its|his|her|their)$")
 _WORDLIKE = re.compile(r"[^\W\d_]{3}")
 _CELL = re.compile(r"^\s*(?P<header>[^=:]{1,60}?)\s*[=:]\s*(?P<value>.+?)\s*$")
 
@@ -77,16 +81,19 @@ def of_row(title: str, text: str) -> Iterator[Edge]:
 
     The name is the first part without a header, or else the first value that is no number.
     """
-    name, cells = "", []
+    unlabelled = []
+    cells = []
     for part in text.split("; "):
         cell = _CELL.match(part)
         if cell:
             cells.append((cell["header"], cell["value"]))
-        elif part.strip() and not name:
-            name = part
-    name = name or next((value for _, value in cells if re.search(r"[^\W\d_]{2}", value)), cells[0][1] if cells else "")
-    owner, dash, table = title.rpartition(" - ")
-    yield (name, f"{LISTED} {table} of", owner) if dash else (name, LISTED, title)
+        elif part.strip():
+            unlabelled.append(part)
+    worded = [value for _, value in cells if re.search(r"[^\W\d_]{2}", value)]
+    name = next(iter((*unlabelled, *worded, *(value for _, value in cells))), "")
+
+    page, dash, table = title.rpartition(" - ")
+    yield (name, f"{LISTED} {table} of", page) if dash else (name, LISTED, title)
     for header, value in cells:
         yield name, header, value
 
@@ -94,12 +101,15 @@ def of_row(title: str, text: str) -> Iterator[Edge]:
 def of_caption(title: str, text: str) -> Iterator[Edge]:
     """Extracts what a picture shows, and its OCR text."""
     for sentence in _sentences(text):
-        seen = _SEEN.search(sentence)
         if sentence.startswith(OCR_TEXT):
             # One triple for all words: a single word on a picture states nothing about the title.
             words = dict.fromkeys(filter(_WORDLIKE.search, sentence.removeprefix(OCR_TEXT).split("; ")))
             yield title, READS, "; ".join(list(words)[:MOST_WRITTEN])
-        elif written := _WRITTEN.search(sentence):
+            continue
+
+        written = _WRITTEN.search(sentence)
+        seen = _SEEN.search(sentence)
+        if written:
             yield title, READS, written[1]
         elif not seen:
             yield title, SHOWS, sentence
@@ -107,7 +117,7 @@ def of_caption(title: str, text: str) -> Iterator[Edge]:
             yield title, f"{sentence[: seen.start()].strip()} {seen['verb']}", seen["what"]
         else:
             relation = SHOWS if seen["verb"] in ("see", "seen") else seen["verb"]
-            for thing in LIST_SEPARATOR.split(seen["what"]):
+            for thing in _LIST_SEPARATOR.split(seen["what"]):
                 yield title, relation, thing
 
 
@@ -117,40 +127,53 @@ def of_passage(title: str, text: str, subject: str) -> Iterator[Edge]:
     subject: the thing that `It` and `The club` refer to; empty if unknown.
     """
     for sentence in _sentences(text):
-        bare = _CONNECTED.sub("", sentence)
-        if subject and (office := _OFFICE.match(bare)):
+        sentence = _CONNECTED.sub("", sentence)
+        office = _OFFICE.match(sentence)
+        if subject and office:
             yield subject, office["office"], _short(office["who"])
             continue
         for reference in (_PRONOUN, _NOUN) if subject else ():
-            bare = reference.sub(lambda _: f"{subject} ", bare, count=1)
-        names = _names(bare, title)
-        starts = bool(names) and not bare[: names[0][0]].strip() and not _is_figure(bare[slice(*names[0])], title)
-        rest = bare[names[0][1] :].strip() if names else ""
-        kind = re.match(rf"^({_COPULA}\s+(?:an?|one of the|the))\s+([^,;()]+)", rest) if starts else None
-        if kind:
-            yield bare[slice(*names[0])], kind[1], _short(kind[2])
-        edges = list(_between(bare, names, title))
-        yield from edges
-        if edges or kind:
-            continue
-        if starts and (predicate := _PREDICATE.match(rest)):
-            yield bare[slice(*names[0])], _relation(predicate["relation"]), _short(predicate["tail"])
-            continue
-        # Things without a capital: `A solid has a shape`. `Some solids ...` is about solids; `It ...` is not.
-        clause = _CLAUSE.match(bare)
-        if clause and clause["head"].split()[0].lower() not in _OPENING - {"some", "many", "most", "all", "two"}:
-            yield clause["head"], clause["relation"], _short(clause["tail"])
+            sentence = reference.sub(lambda _: f"{subject} ", sentence, count=1)
+        yield from _of_sentence(sentence, title)
+
+
+def _of_sentence(sentence: str, title: str) -> Iterator[Edge]:
+    names = _names(sentence, title)
+    predicate = None
+    kind = None
+    first = ""
+    if names:
+        start, end = names[0]
+        first = sentence[start:end]
+        if not sentence[:start].strip() and not _is_figure(first, title):
+            rest = sentence[end:].strip()
+            kind = _KIND.match(rest)
+            predicate = _PREDICATE.match(rest)
+
+    if kind:
+        yield first, kind[1], _short(kind[2])
+    edges = list(_between(sentence, names, title))
+    yield from edges
+    if edges or kind:
+        return
+    if predicate:
+        yield first, _relation(predicate["relation"]), _short(predicate["tail"])
+        return
+    # Things without a capital: `A solid has a shape`. `Some solids ...` is about solids; `It ...` is not.
+    clause = _CLAUSE.match(sentence)
+    if clause and clause["head"].split()[0].lower() not in _NO_SUBJECT:
+        yield clause["head"], clause["relation"], _short(clause["tail"])
 
 
 def distinct(edges: Iterable[Edge]) -> list[Edge]:
     """Cleans edges, in order and each once. Leaves out those with an empty part or a head that is no name."""
-    # Without the bar that separates the parts of a triple in a reply.
-    tidy = (tuple(" ".join(part.replace("|", "/").split()).strip(" .,;:\"'") for part in edge) for edge in edges)
-    kept: dict[Edge, None] = {}
-    for head, relation, tail in tidy:
+    tidy: dict[Edge, None] = {}
+    for edge in edges:
+        # Without the bar that separates the parts of a triple in a reply.
+        head, relation, tail = (" ".join(part.replace("|", "/").split()).strip(" .,;:\"'") for part in edge)
         if head and relation and tail and head != tail and len(head) <= LONGEST_NAME:
-            kept.setdefault((head, relation, tail))
-    return list(kept)
+            tidy[head, relation, tail] = None
+    return list(tidy)
 
 
 def _between(sentence: str, names: Sequence[Span], title: str) -> Iterator[Edge]:
@@ -159,36 +182,51 @@ def _between(sentence: str, names: Sequence[Span], title: str) -> Iterator[Edge]
     A date or number is no subject: the words after it belong to the actor of the last deed (`was born on August 4,
     1961 in Honolulu`).
     """
-    actor, deed = "", ""
+    actor = ""
+    deed = ""
     opening: list[tuple[str, str]] = []
-    for (start, end), (then, close) in pairwise(names):
-        head, tail, between = sentence[start:end], sentence[then:close], sentence[end:then].strip()
-        lead = _LEAD.match(sentence[:start]) if start == names[0][0] else None
-        relation = _relation(f"{lead[1]} {between}" if lead and not _PASSIVE.search(lead[1]) else between)
-        # Longer or punctuated text between two names is no relation.
-        linked = relation and len(between.split()) <= 8 and not re.search(r"[.;()]|,\s|^,|,$", between)
+    for (start, end), (next_start, next_end) in pairwise(names):
+        head = sentence[start:end]
+        tail = sentence[next_start:next_end]
+        words_between = sentence[end:next_start].strip()
         figure = _is_figure(head, title)
         if figure and not actor:
-            before = sentence[:start].split()[-1:]
+            before = sentence[:start].lower().split()[-1:]
             # `On 12 May 1931, Karl Renner opened ...`: the date belongs to the deed that follows.
-            opening += [(before[0].lower(), head)] if before and before[0].lower() in _PREPOSITIONS else []
+            if before and before[0] in _PREPOSITIONS:
+                opening.append((before[0], head))
             continue
+
         actor = actor or head
-        if not linked or _LISTS.search(relation):
+        lead = _LEAD.match(sentence[:start]) if start == names[0][0] else None
+        relation = words_between
+        if lead and not _PASSIVE.search(lead[1]):
+            relation = f"{lead[1]} {words_between}"
+        relation = _relation(relation)
+        # Longer or punctuated text between two names is no relation.
+        related = len(words_between.split()) <= LONGEST_RELATION and not _NO_RELATION.search(words_between)
+        if not relation or not related or _LISTS.search(relation):
             if not _is_figure(tail, title):
                 yield actor if figure else head, MENTIONED, tail
             continue
+
         joined = _JOINING.match(relation)
-        relation = relation[joined.end() :] if joined else relation
+        if joined:
+            relation = relation[joined.end() :]
         adverbial = relation in _PREPOSITIONS
-        if adverbial and deed and (figure or _is_figure(tail, title)):
-            head, relation = actor, f"{deed} {relation}"
-        elif joined or figure:
+        if joined or figure:
             head = actor
+        if adverbial and deed and (figure or _is_figure(tail, title)):
+            head = actor
+            relation = f"{deed} {relation}"
         if not adverbial:
             words = relation.split()
-            actor, deed = head, " ".join(words[:-1] if len(words) > 1 and words[-1] in _PREPOSITIONS else words)
-            yield from ((actor, f"{deed} {preposition}", when) for preposition, when in opening)
+            if len(words) > 1 and words[-1] in _PREPOSITIONS:
+                words.pop()
+            actor = head
+            deed = " ".join(words)
+            for date_preposition, date in opening:
+                yield actor, f"{deed} {date_preposition}", date
             opening.clear()
         yield head, relation, tail
 
@@ -200,15 +238,17 @@ def _is_figure(name: str, title: str) -> bool:
 
 def _names(sentence: str, title: str) -> list[Span]:
     """Spans of names: the title anywhere, whole dates, and capitalised words, without an opening such as `The`."""
-    whole = rf"(?<!\w){re.escape(title)}(?!\w)"
-    spans = [match.span() for match in re.finditer(whole, sentence)] if title else []
-    dates = [match.span() for pattern in (_DATE, _YEAR) for match in pattern.finditer(sentence)]
+    spans: list[Span] = []
+    if title:
+        spans = [match.span() for match in re.finditer(rf"(?<!\w){re.escape(title)}(?!\w)", sentence)]
     rest = sentence
-    for start, end in dates:
-        if not any(start < b and a < end for a, b in spans):
-            spans.append((start, end))
+    for match in (*_DATE.finditer(sentence), *_YEAR.finditer(sentence)):
+        start, end = match.span()
+        if not _overlaps(match.span(), spans):
+            spans.append(match.span())
             # Otherwise its number would be part of another name.
             rest = f"{rest[:start]}{'_' * (end - start)}{rest[end:]}"
+
     for match in _NAME.finditer(rest):
         start, end = match.span()
         first = sentence[start:end].split()[0]
@@ -217,11 +257,16 @@ def _names(sentence: str, title: str) -> list[Span]:
         while end > start and sentence[end - 1] in ".'’-&":
             end -= 1
         name = sentence[start:end].strip()
-        overlaps = any(start < b and a < end for a, b in spans)
         # A single word at the start of a sentence always has a capital.
-        if len(name) > 1 and not overlaps and (start > 0 or " " in name or not sentence[:1].isupper()):
+        capital_by_place = start == 0 and " " not in name and sentence[:1].isupper()
+        if len(name) > 1 and not capital_by_place and not _overlaps((start, end), spans):
             spans.append((start, end))
     return sorted(spans)
+
+
+def _overlaps(span: Span, others: Iterable[Span]) -> bool:
+    start, end = span
+    return any(start < other_end and other_start < end for other_start, other_end in others)
 
 
 def _sentences(text: str) -> list[str]:
@@ -230,8 +275,8 @@ def _sentences(text: str) -> list[str]:
 
 def _relation(words: str) -> str:
     """A relation without articles and copulas at its end: `director of was` becomes `director of`."""
-    words = re.sub(r"\s+(?:a|an|the|its|his|her|their)$", "", f" {words.strip(' ,')}").strip()
-    return re.sub(rf"(?<=\w)\s+{_COPULA}$", "", words).strip(" ,")
+    without_article = _ARTICLE_END.sub("", f" {words.strip(' ,')}").strip()
+    return _COPULA_END.sub("", without_article).strip(" ,")
 
 
 def _short(tail: str) -> str:
