@@ -4,7 +4,7 @@ Question (evidence: Source) -> Turn -> Request (parts: Prompted) -> Completion -
 """
 
 import hashlib
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from operator import attrgetter
 from typing import Any, Literal, TypeVar, cast, dataclass_transform
@@ -555,6 +555,23 @@ class Completion:
     tokens: tuple[tuple[str, float], ...] = ()
     served: tuple[str, str, str] = ("", "", "")
     replica: int = 0
+
+
+@wire
+class ModelCall:
+    """A request that an agent made for a turn, without its `parts`, and the completion."""
+
+    request: Request
+    completion: Completion
+
+
+@wire
+class TurnResult:
+    """The message of a turn, all that was used for it, and the calls of the model that led to it, in their order."""
+
+    message: Message
+    usage: Usage = field(default_factory=Usage)
+    calls: tuple[ModelCall, ...] = ()
 
 
 @wire

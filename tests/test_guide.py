@@ -41,7 +41,8 @@ async def test_agents_of_other_libraries_hold_a_role(mine: Path, agent: str) -> 
     passage = Source("p1", "p1", Kind.TEXT, "Ana Brix", "Ana Brix was born in Tarn Hollow.")
     turn = Turn("d1", Question("q1", "Where was Ana Brix born?", evidence=(passage,)), "text_critic", 1, seed=7)
     role = replace(TEXTUAL[0], agent=f"mine.{agent}:critic")
-    message, usage = await HostedAgent(role, Reader(ReaderSettings())).take(turn)
+    result = await HostedAgent(role, Reader(ReaderSettings())).take(turn)
+    message, usage = result.message, result.usage
     assert message.status is Status.OK
     assert "Tarn Hollow" in message.content
     assert (message.calls, usage.calls) == (1, 1)

@@ -9,14 +9,12 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from actors.errors import AgentLost, MemoryLost
-from actors.messages import Heard, Message, Question, Status, Trace, Turn, Usage, derive_seed
+from actors.messages import Heard, Message, Question, Status, Trace, Turn, TurnResult, derive_seed
 from topologies.wiring import Bools, Ints, Wiring, into, needed_turns, weighed_senders
 
 Ask = Callable[[Turn], Awaitable[Message]]
 Suspicion = tuple[tuple[float, ...], ...]
 """A defence's scores of a discussion, by round and agent (`Trace.suspicion`)."""
-Noted = Callable[[Turn, float, Usage], None]
-"""Gets each answered turn, when it was asked (of the monotonic clock), and what it has used."""
 DECISION_AGENT = "decision"
 SINGLE_AGENT = "single"  # answers alone
 REPLAYS = 6  # with pauses that double from 0.2 s, 12.6 s in all: time for a process to start again
@@ -188,23 +186,26 @@ def heard_equally(messages: Iterable[Message]) -> tuple[Heard, ...]:
     return tuple(Heard(message, 1 / len(read)) for message in read)
 
 
-class Team(Protocol):
-    """Agents to ask: processes, a recorded run, or simulated ones; `usage` has each one's tokens and calls so far."""
+class Speaker(Protocol):
+    """Takes the turns of discussions: agents of the runtime, a record, a script, a simulation, or a wrapper of one."""
 
-    usage: dict[str, Usage]
-
-    @property
-    def recorded(self) -> bool:
-        """True for the answers of an earlier run, whose attacks must not be applied again."""
-
-    async def ask(self, turn: Turn) -> Message:
-        """Returns the agent's message for one turn."""
+    async def take(self, turn: Turn) -> TurnResult:
+        """Returns the message of the turn's agent, with what it has used and asked."""
 
     def close(self, discussion: str) -> None:
         """Ends a discussion: its agents may forget it."""
 
 
-async def run_discussion(topology: Topology, question: Question, team: Team, seed: int, sample: int = 0) -> Trace:
+def ask_of(speaker: Speaker) -> Ask:
+    """Returns what a topology knows of a speaker: its messages."""
+
+    async def ask(turn: Turn) -> Message:
+        return (await speaker.take(turn)).message
+
+    return ask
+
+
+async def run_discussion(topology: Topology, question: Question, speaker: Speaker, seed: int, sample: int = 0) -> Trace:
     """Holds one discussion and restarts it, with the same seeds, when an agent is lost.
 
     Raises AgentLost when one was lost every time.
@@ -213,14 +214,14 @@ async def run_discussion(topology: Topology, question: Question, team: Team, see
         if replay:
             await asyncio.sleep(0.1 * 2**replay)  # the agent's process is being started again
         try:
-            return await topology.answer(question, team.ask, seed, sample)
+            return await topology.answer(question, ask_of(speaker), seed, sample)
         # Turns run in a TaskGroup, which raises a group even for one lost agent. MemoryLost: the agent's process was
         # started again in the middle of the discussion, and its earlier turns are gone.
         except* (AgentLost, MemoryLost) as lost:
             reason = str(lost.exceptions[0])
         finally:
             # After success and failure alike: memories are freed, and a new attempt starts from empty ones.
-            team.close(discussion_id(topology.method, question, sample))
+            speaker.close(discussion_id(topology.method, question, sample))
     raise AgentLost(f"{question.id}: agents were lost {REPLAYS + 1} times, last: {reason}")
 
 

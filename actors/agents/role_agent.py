@@ -17,12 +17,14 @@ from actors.messages import (
     Kind,
     Message,
     Modality,
+    ModelCall,
     Question,
     Request,
     Role,
     Source,
     Status,
     Turn,
+    TurnResult,
     Usage,
 )
 from actors.models import Model, ModelResponse, abilities_of, complete_with_retries
@@ -84,7 +86,7 @@ class RoleAgent:
         self._settings = settings or AgentSettings()
         self._abilities: Abilities | None = None
 
-    async def take(self, turn: Turn, cut: tuple[str, ...] = ()) -> tuple[Message, Usage]:
+    async def take(self, turn: Turn, cut: tuple[str, ...] = ()) -> TurnResult:
         """Answers one turn. A failure is a message with status `unparsed` or `failed`, and the error.
 
         The message depends on the turn and the model alone; the usage includes crashes and repeated calls. `cut` are
@@ -94,43 +96,47 @@ class RoleAgent:
         recalled = (*self.memory.recall(turn), *turn.memories)
         turn = in_own_form(turn, self.role)
         if self.role.dummy:
-            message = replace(unread(turn), content=DUMMY_SENTENCE)
-            usage = Usage()
+            result = TurnResult(replace(unread(turn), content=DUMMY_SENTENCE))
         else:
-            message, usage = await self._answer(turn, recalled, cut, self._complete)
+            result = await self._answer(turn, recalled, cut, self._complete)
 
         # A failed turn too: `turn.recall` counts turns, whatever came of them.
-        self.memory.remember(turn, message)
-        return message, usage
+        self.memory.remember(turn, result.message)
+        return result
 
     async def _answer(
         self, turn: Turn, recalled: Sequence[Message], cut: tuple[str, ...], complete: Complete
-    ) -> tuple[Message, Usage]:
+    ) -> TurnResult:
         if self._abilities is None:
             self._abilities = await abilities_of(self._model)  # they do not change while the model runs
         abilities = self._abilities
+        calls: list[ModelCall] = []
 
         async def ask(change: ChangeRequest) -> ModelResponse:
             # A repair is longer than the first request, so the evidence that was cut from that would not fit.
             nonlocal cut
-            response, cut = await self._ask(
+            request, response, cut = await self._ask(
                 turn,
                 complete,
                 lambda cut: change(build_request(turn, self.role, recalled, self._settings, cut, abilities)),
                 cut,
             )
+            # The text says all that the parts say, and travels back with the message.
+            calls.append(ModelCall(replace(request, parts=None), response.completion))
             return response
 
         responses, reading = await ask_in_form(form_of(turn), ask)
         usage = sum((response.usage for response in responses), Usage())
-        return message_of(turn, responses, reading, cut), replace(usage, replica=responses[-1].completion.replica)
+        usage = replace(usage, replica=responses[-1].completion.replica)
+        return TurnResult(message_of(turn, responses, reading, cut), usage, tuple(calls))
 
     async def _ask(
         self, turn: Turn, complete: Complete, build: Callable[[tuple[str, ...]], Request], cut: tuple[str, ...]
-    ) -> tuple[ModelResponse, tuple[str, ...]]:
-        """Completes `build(cut)`, with as much more evidence cut as the model's context demands. Returns the cut too.
+    ) -> tuple[Request, ModelResponse, tuple[str, ...]]:
+        """Completes `build(cut)`, with as much more evidence cut as the model's context demands.
 
-        A completion that is of no use has `stop="error"` and the reason.
+        Returns the request, its completion and the cut. A completion that is of no use has `stop="error"` and the
+        reason.
         """
         usage = Usage()
         # Ends, as each further attempt has less evidence than the one before.
@@ -141,12 +147,13 @@ class RoleAgent:
             if completion.stop == "error":
                 completion = replace(completion, error=one_line(completion.error or "the model gave no reason"))
             if completion.stop != "too_long":
-                return ModelResponse(completion, calls, usage), cut
+                return request, ModelResponse(completion, calls, usage), cut
 
             more = cut_more(turn.question, self.role.evidence, cut, request, completion)
             if not more:
                 error = one_line(does_not_fit(completion))
-                return ModelResponse(replace(completion, stop="error", error=error), calls, usage), cut
+                completion = replace(completion, stop="error", error=error)
+                return request, ModelResponse(completion, calls, usage), cut
             cut = (*cut, *more)
 
     async def _complete(self, request: Request) -> ModelResponse:

@@ -142,7 +142,7 @@ class RoleChatAgent(BaseChatAgent, Component[RoleChatAgentConfig]):
         try:
             taking = asyncio.ensure_future(self._agent.take(turn))
             cancellation_token.link_future(taking)
-            answer, _ = await taking
+            answer = (await taking).message
         finally:
             # AutoGen can save and load `self._state`, which has the turns.
             self._agent.memory.forget([turn.discussion])

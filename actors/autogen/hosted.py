@@ -23,7 +23,7 @@ from actors.autogen.conversation import SourceImage, task_text
 from actors.backends.chat import chat, picture_urls
 from actors.errors import ModelGone, UserError
 from actors.lookup import imported, is_reference
-from actors.messages import Abilities, Completion, Message, Request, Role, Turn, Usage
+from actors.messages import Abilities, Completion, Message, Request, Role, Turn, TurnResult, Usage
 from actors.models import Model, ModelResponse
 from actors.prompting.safe_text import one_line
 from actors.settings import AgentSettings, shown
@@ -47,7 +47,7 @@ class HostedAgent(RoleAgent):
 
     async def _answer(
         self, turn: Turn, recalled: Sequence[Message], cut: tuple[str, ...], complete: Complete
-    ) -> tuple[Message, Usage]:
+    ) -> TurnResult:
         def make_agent(task: Request, on_response: Callable[[ModelResponse], None]) -> object:
             client = ModelClient(self._model, self._settings, turn.seed, task, on_response=on_response)
             return self._factory(self.role, client)

@@ -13,14 +13,14 @@ import ray
 from actors.agents.role_agent import RoleAgent
 from actors.completions.cache import Reuse
 from actors.errors import ModelLost
-from actors.messages import Abilities, Completion, Request, Role, Turn
+from actors.messages import Abilities, Completion, Request, Role, Turn, TurnResult
 from actors.models import Model, abilities_of, started
 from actors.processes import collect_rarely, kill
 from actors.runtime.channel import Address
 from actors.runtime.launcher import ModelPool
 from actors.runtime.remote import one_line, own_host
 from actors.runtime.service import Service
-from actors.runtime.team import TurnResult, make_agent
+from actors.runtime.team import make_agent
 from actors.settings import AgentSettings
 
 BEAT_S = 1.0

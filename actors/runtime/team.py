@@ -1,20 +1,16 @@
-"""Asks agents, wherever they are: `ask(turn) -> Message`."""
+"""Makes agents, and asks them wherever they are."""
 
-import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from copy import copy
+from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Protocol, Self
+from typing import Protocol
 
 from actors.agents.role_agent import RoleAgent
 from actors.backends.redaction import without_keys
 from actors.errors import UserError
-from actors.messages import Message, Role, Turn, Usage
+from actors.messages import Role, Turn, TurnResult
 from actors.models import Model
 from actors.settings import AgentSettings
-
-TurnResult = tuple[Message, Usage]
 
 
 def make_agent(role: Role, model: Model, settings: AgentSettings) -> RoleAgent:
@@ -49,18 +45,16 @@ class AgentClient(Protocol):
         """Sends the notes that are left and leaves the agents."""
 
 
-class LiveTeam:
-    """Agents by name, with what each has used since the team was made.
+class LiveSpeaker:
+    """Agents that take the turns of discussions.
 
     Agents elsewhere learn with their next turns that a discussion has ended, so that forgetting costs no call.
 
     agents: by role; an agent that is the only one of its role has the role's name.
-    name: keeps this team's discussions apart from other teams' with the same agents. Only the agents
-        see it, before the discussion's id.
+    name: keeps these discussions apart from other speakers' with the same agents. Only the agents see it, before the
+        discussion's id.
     instances: the role of each agent that is one of several of it.
     """
-
-    recorded = False
 
     def __init__(
         self, agents: Mapping[str, AgentClient], name: str = "", instances: Mapping[str, str] = MappingProxyType({})
@@ -69,23 +63,16 @@ class LiveTeam:
         self._prefix = f"{name}/" if name else ""
         shared_roles = set(instances.values())
         self._role_of = {role: role for role in agents if role not in shared_roles} | dict(instances)
-        self.usage: dict[str, Usage] = {agent: Usage() for agent in self._role_of}
-        self._noted: Callable[[Turn, float, Usage], None] | None = None
 
-    async def ask(self, turn: Turn) -> Message:
-        """Returns the answer of the turn's agent. Raises MemoryLost or AgentLost where the discussion has to be
-        replayed."""
+    async def take(self, turn: Turn) -> TurnResult:
+        """Asks the turn's agent. Raises MemoryLost or AgentLost where the discussion has to be replayed."""
         if turn.agent not in self._role_of:
             raise UserError(f"a method asks {turn.agent!r}; the run's agents are {', '.join(self._role_of)}")
-        team_turn = replace(turn, discussion=f"{self._prefix}{turn.discussion}") if self._prefix else turn
-        asked_s = time.monotonic()
-        message, usage = await self._agents[self._role_of[turn.agent]](team_turn)
-        # Only of answers: a turn that is lost with its process reports no usage.
-        self.usage[turn.agent] += usage
-        if self._noted:
-            self._noted(turn, asked_s, usage)
+        if self._prefix:
+            turn = replace(turn, discussion=f"{self._prefix}{turn.discussion}")
+        result = await self._agents[self._role_of[turn.agent]](turn)
         # Here, before anybody hears, scores or records it.
-        return without_keys(message)
+        return without_keys(result)
 
     def close(self, discussion: str) -> None:
         """Lets all agents forget a discussion. No more turns of it may come."""
@@ -93,19 +80,9 @@ class LiveTeam:
             agent.note(f"{self._prefix}{discussion}")
 
     async def part(self) -> None:
-        """Lets agents forget what was closed since their last turns, and leaves them to other teams."""
+        """Lets agents forget what was closed since their last turns, and leaves them to other speakers."""
         for agent in self._agents.values():
             agent.close()
-
-    def metered(self, noted: Callable[[Turn, float, Usage], None] | None = None) -> Self:
-        """Returns a team of the same agents that counts its usage separately.
-
-        noted: gets each answered turn, when it was asked (of the monotonic clock), and what it has used.
-        """
-        metered = copy(self)
-        metered._noted = noted
-        metered.usage = {agent: Usage() for agent in self._role_of}
-        return metered
 
 
 class RoleSource(Protocol):
@@ -128,9 +105,10 @@ class Agents:
     sources: Mapping[str, RoleSource]
     instances: Mapping[str, str]
 
-    def team(self, name: str = "") -> LiveTeam:
-        """Returns a team of these agents. `name` keeps its discussions apart from other teams'."""
-        return LiveTeam({role: source.client() for role, source in self.sources.items()}, name, self.instances)
+    def speaker(self, name: str = "") -> LiveSpeaker:
+        """Returns a speaker of these agents. `name` keeps its discussions apart from other speakers'."""
+        clients = {role: source.client() for role, source in self.sources.items()}
+        return LiveSpeaker(clients, name, self.instances)
 
     async def close(self) -> None:
         """Closes the models and caches that this process has loaded for them."""

@@ -1,8 +1,8 @@
 """Attacks by name, the choice of compromised agents, and attacked discussions. Topologies do not know of attacks."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -16,7 +16,6 @@ from experiments.attacks.poison import Corpus
 from experiments.attacks.targets import Targets
 from experiments.attacks.transit import COPY
 from experiments.datasets.item import Dataset, Item
-from topologies.topology import Team, Topology, run_discussion
 
 Change = Callable[[Turn], Turn]
 
@@ -62,15 +61,24 @@ def choose_attackers(settings: AttackSettings, agents: Sequence[str], seed: int)
 
 
 class Attack:
-    """Runs discussions under the attack of the settings. `attackers` are the compromised agents' names.
+    """Attacks discussions as the settings say. `attackers` are the compromised agents' names.
 
     A discussion without a compromised agent (one agent alone) is not changed; its answer is compared with the target
     all the same, which shows how often the target is hit by chance.
     """
 
-    def __init__(self, settings: AttackSettings, agents: Sequence[str], dataset: Dataset, seed: int) -> None:
-        """Raises UserError for an attack or an agent that does not exist, and for impossible settings."""
-        self._agents, self._dataset, self._targets, self._seed = agents, dataset, Targets(dataset, seed), seed
+    def __init__(
+        self, settings: AttackSettings, agents: Sequence[str], dataset: Dataset, seed: int, applies: bool = True
+    ) -> None:
+        """Raises UserError for an attack or an agent that does not exist, and for impossible settings.
+
+        applies: turns are changed; False where recorded messages answer them, which include the attack.
+        """
+        self._agents = agents
+        self._dataset = dataset
+        self._targets = Targets(dataset, seed)
+        self._seed = seed
+        self.applies = applies
         self._spared: frozenset[str] = frozenset()
         self.settings = settings
         self.attackers = choose_attackers(settings, self._agents, self._seed)
@@ -80,7 +88,7 @@ class Attack:
 
     def under(self, settings: AttackSettings) -> "Attack":
         """Returns another attack on the same agents and questions. Raises UserError as the constructor does."""
-        other = Attack(settings, self._agents, self._dataset, self._seed)
+        other = Attack(settings, self._agents, self._dataset, self._seed, self.applies)
         other._targets = self._targets
         return other
 
@@ -112,38 +120,33 @@ class Attack:
         documents = {id: [source.doc for source in of] for id, of in planted.items()}
         self.evidence = replace(evidence, store=store, planted=documents)
 
-    async def run_discussion(
-        self,
-        topology: Topology,
-        item: Item,
-        question: Question,
-        team: Team,
-        seed: int,
-        *,
-        phase: Phase,
-        number: int,
-        sample: int = 0,
-    ) -> Trace:
-        """Runs one discussion of an item's `question`, number `number` (from 0) of the phase. It may be attacked."""
+    async def discussion(
+        self, item: Item, question: Question, *, phase: Phase, number: int
+    ) -> "AttackedDiscussion | None":
+        """Attacks the discussion of an item's `question`, number `number` (from 0) of the phase.
+
+        Returns None where the phase is not attacked.
+        """
         if not self.settings.attacks(phase):
-            return await run_discussion(topology, question, team, seed, sample)
-        context, target = self._context(item, number, phase), self.target(item)
+            return None
         if self.evidence:
             question = await self.evidence.question(item)
-        attacked_team = _AttackedTeam(team, self.change(item, number, phase), self._kind.acts_on == "messages")
-        asked = self._kind.evidence(question, context) if context else question
-        trace = await run_discussion(topology, asked, attacked_team, seed, sample)
-        # Without a target the attack moves messages, and writes nothing.
-        written = attacked_team.written.union(self._kind.publishes(question, context)) if context and target else ()
-        # A system may ask only some of the agents; the others cannot have done any harm.
-        attacked = tuple(name for name in self.attackers if name in trace.agents)
-        return replace(
-            trace,
+        context = self._context(item, number, phase)
+        target = self.target(item)
+        published: tuple[Source, ...] = ()
+        if context:
+            # Without a target the attack moves messages, and writes nothing.
+            published = self._kind.publishes(question, context) if target else ()
+            question = self._kind.evidence(question, context)
+        return AttackedDiscussion(
+            question=question,
             attack=self.settings.kind,
-            attacked=attacked,
+            attackers=self.attackers,
             target=target,
-            planted=sum(isinstance(part, Source) for part in written),
-            written=sum(count_tokens(part.text if isinstance(part, Source) else part.content) for part in written),
+            published=published,
+            change=self.change(item, number, phase),
+            in_transit=self._kind.acts_on == "messages",
+            applies=self.applies,
         )
 
     def target(self, item: Item) -> str | None:
@@ -176,32 +179,58 @@ class Attack:
         return AttackContext(target or "", self.attackers, number, self._seed, *further, spared=self._spared)
 
 
-class _AttackedTeam:
-    """Team whose turns are changed before agents receive them.
+@dataclass(frozen=True)
+class AttackedDiscussion:
+    """An attack on one discussion.
 
-    Its messages record what was sent to their agent (`heard`), and what did not arrive so `in_transit` (`tampered`).
-    `written` are the messages and sources of the attacker that turns had.
+    question: as the agents see it. attackers: names of the compromised agents. target: the wrong answer.
+    published: sources of the attacker. change: makes each turn the one that its agent receives.
+    in_transit: messages are changed on their way, and not by their senders.
+    applies: turns are changed; False where recorded messages answer them, which include the attack.
     """
 
-    def __init__(self, team: Team, change: Change, in_transit: bool) -> None:
-        self.recorded, self.usage = team.recorded, team.usage
-        self.written: set[Any] = set()
-        self._team, self._change, self._in_transit = team, change, in_transit
+    question: Question
+    attack: str
+    attackers: tuple[str, ...]
+    target: str | None
+    published: tuple[Source, ...]
+    change: Change
+    in_transit: bool
+    applies: bool
 
-    async def ask(self, turn: Turn) -> Message:
-        changed = self._change(turn)
-        if changed is not turn:
-            new, old = ({*(h.message for h in t.heard), *t.memories, *t.question.evidence} for t in (changed, turn))
-            self.written |= new - old
-        # Recorded messages already include the attack.
-        message = await self._team.ask(turn if self.recorded else changed)
-        # The agent's own record lists what it received; the trace's must list what was sent.
-        if self.recorded or changed.heard == turn.heard:
+    def as_sent(self, message: Message, sent: Turn, received: Turn) -> Message:
+        """Records in a message what was sent to its agent (`heard`), and what did not arrive so (`tampered`)."""
+        if sent.heard == received.heard:
             return message
-        sent, arrived = (dict.fromkeys(heard.message for heard in each.heard) for each in (turn, changed))
-        odd = [m for m in (*(sent if self._in_transit else ()), *arrived) if (m in sent) != (m in arrived)]
-        tampered = dict.fromkeys(each.id.partition(COPY)[0] for each in odd)
-        return replace(message, heard=tuple(each.id for each in sent), tampered=tuple(tampered))
+        messages_sent = dict.fromkeys(heard.message for heard in sent.heard)
+        messages_received = dict.fromkeys(heard.message for heard in received.heard)
+        altered = [other for other in messages_received if other not in messages_sent]
+        if self.in_transit:
+            altered = [other for other in messages_sent if other not in messages_received] + altered
+        return replace(
+            message,
+            heard=tuple(other.id for other in messages_sent),
+            tampered=tuple(dict.fromkeys(other.id.partition(COPY)[0] for other in altered)),
+        )
 
-    def close(self, discussion: str) -> None:
-        self._team.close(discussion)
+    def added(self, sent: Turn, received: Turn) -> set[Message | Source]:
+        """Returns the messages and sources of the attacker that a turn has."""
+        return _contents(received) - _contents(sent)
+
+    def marked(self, trace: Trace, added: Iterable[Message | Source]) -> Trace:
+        """Records the attack in the trace of the discussion. added: what its turns had of the attacker."""
+        written = {*added, *self.published}
+        texts = [part.text if isinstance(part, Source) else part.content for part in written]
+        return replace(
+            trace,
+            attack=self.attack,
+            # A system may ask only some of the agents; the others cannot have done any harm.
+            attacked=tuple(name for name in self.attackers if name in trace.agents),
+            target=self.target,
+            planted=sum(1 for part in written if isinstance(part, Source)),
+            written=sum(map(count_tokens, texts)),
+        )
+
+
+def _contents(turn: Turn) -> set[Message | Source]:
+    return {*(heard.message for heard in turn.heard), *turn.memories, *turn.question.evidence}

@@ -1,22 +1,19 @@
 """Interventions on a recorded discussion. Turns downstream are asked again, and the record answers all others."""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import cast
 
 from actors.agents.role_agent import RoleAgent
 from actors.errors import UserError
-from actors.messages import Message, Status, Trace, Turn, derive_seed
+from actors.messages import Message, Status, Trace, Turn, TurnResult, derive_seed
 from actors.runtime.inline import Inline
 from actors.runtime.team import distinct_roles, make_agent
 from experiments.inspection.held_again import HeldAgain
 from experiments.inspection.opened_run import OpenedRun
 from experiments.records.attribution import By
 from experiments.running.launching import launch_pools
-from topologies.topology import Team
 
 
 @asynccontextmanager
@@ -64,7 +61,7 @@ class Replay:
         """
         spoken: dict[str, dict[int, Message]] = {}
 
-        async def ask(turn: Turn) -> Message:
+        async def take(turn: Turn) -> TurnResult:
             id, own = f"{turn.round}/{turn.agent}", spoken.setdefault(turn.agent, {})
             instead = by if id in turns else "counterpart"
             if id == unheard[0]:
@@ -81,20 +78,33 @@ class Replay:
                     named = replace(turn, discussion=str(len(self._known)))
                     self._known[received] = asyncio.ensure_future(self._ask(named, dict(own)))
                 own[turn.round] = await self._known[received]
-            return own[turn.round]
+            return TurnResult(own[turn.round])
 
-        # Nothing is closed: every turn is forgotten at once.
-        team = cast(Team, SimpleNamespace(ask=ask, close=id, recorded=False, usage={}))
-        return await self.held.discuss(team, self.held.attack.sparing(turns if by == "counterpart" else ()))
+        return await self.held.discuss(
+            Intervening(take), self.held.attack.sparing(turns if by == "counterpart" else ())
+        )
 
     async def _ask(self, turn: Turn, own: Mapping[int, Message]) -> Message:
         agent = self._agents[turn.agent]
         for round, earlier in own.items():
             agent.memory.remember(replace(turn, round=round), earlier)
-        message, _ = await agent.take(turn)
+        message = (await agent.take(turn)).message
         agent.memory.forget([turn.discussion])
         self.asked.append(message)
         return message
+
+
+class Intervening:
+    """Speaker of a discussion with an intervention."""
+
+    def __init__(self, take: Callable[[Turn], Awaitable[TurnResult]]) -> None:
+        self._take = take
+
+    async def take(self, turn: Turn) -> TurnResult:
+        return await self._take(turn)
+
+    def close(self, discussion: str) -> None:
+        """Does nothing: agents forget every turn at once."""
 
 
 def _received(turn: Turn, own: Mapping[int, Message]) -> tuple[Turn, tuple[Message, ...]]:

@@ -13,10 +13,11 @@ from experiments.attacks.catalogue import attack_kind
 from experiments.attacks.kind import NONE, AttackSettings
 from experiments.conformance.methods import TEAM
 from experiments.conformance.parts import require
-from experiments.conformance.scripted import ScriptedTeam, improvised
+from experiments.conformance.scripted import ScriptedSpeaker, improvised
 from experiments.datasets.item import Item
 from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.release import write_sample
+from experiments.running.speakers import attacked_discussion
 from topologies.baselines import complete_wiring
 from topologies.topology import Wired
 
@@ -57,6 +58,6 @@ def check_attack(name: str) -> None:
 def _turns(attack: Attack, item: Item, number: int) -> Mapping[str, Turn]:
     """Returns the turns of one discussion as they reach the agents, by id."""
     topology = Wired("full", TEAM, complete_wiring(len(TEAM), ROUNDS))
-    team = ScriptedTeam([*(ROLES[name] for name in TEAM), DECISION], improvised(1))
-    asyncio.run(attack.run_discussion(topology, item, item.question, team, SEED, phase="evaluate", number=number))
+    team = ScriptedSpeaker([*(ROLES[name] for name in TEAM), DECISION], improvised(1))
+    asyncio.run(attacked_discussion(attack, topology, item, item.question, team, SEED, phase="evaluate", number=number))
     return {turn.id: turn for turn in team.turns}

@@ -19,7 +19,7 @@ from experiments.conformance.scripted import (
     ObservedLibrary,
     Reply,
     SampleWorld,
-    ScriptedTeam,
+    ScriptedSpeaker,
     improvised,
     run_discussion,
     sample_world,
@@ -71,7 +71,7 @@ class MethodInWorld:
         random = None if delays is None else Random(delays)
         library = ObservedLibrary(LabelledLibrary(evidence, [item]), known, random)
         roles = (DECISION, SINGLE, *self.method.roles, *(ROLES[name] for name in TEAM if self.method.asks_team))
-        team = ScriptedTeam(roles, reply, failing=failing, babbling=babbling, delays=random)
+        team = ScriptedSpeaker(roles, reply, failing=failing, babbling=babbling, delays=random)
         self.seen[key] = await run_discussion(await self.topology(library), known["question"], team, library)
         return self.seen[key]
 
@@ -84,7 +84,7 @@ class MethodInWorld:
         watched: list[tuple[Question, Trace]] = []
         if self.method.needs_calibration:
             full = topologies.make_topology(find_methods(["full"])[0], self.config, TEAM, {}, library)
-            agents = ScriptedTeam([*(ROLES[name] for name in TEAM), DECISION], improvised(20))
+            agents = ScriptedSpeaker([*(ROLES[name] for name in TEAM), DECISION], improvised(20))
             first = await Evidence(self.world.store, self.config.retrieval).question(self.world.items[0])
             watched.append((first, await full.answer(first, agents.ask, 7)))
         return topologies.make_topology(self.method, self.config, TEAM, {self.method.name: learned}, library, watched)

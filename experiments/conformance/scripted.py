@@ -8,7 +8,7 @@ from functools import cache
 from inspect import isawaitable
 from pathlib import Path
 from random import Random
-from typing import Any, ClassVar, Self
+from typing import Any
 
 from actors.agents.role_agent import RoleAgent
 from actors.errors import ModelError
@@ -22,7 +22,7 @@ from actors.messages import (
     Role,
     Trace,
     Turn,
-    Usage,
+    TurnResult,
     Value,
     derive_seed,
 )
@@ -35,7 +35,7 @@ from experiments.datasets.sample.release import write_sample
 from retrieval.embed import make_encoder
 from retrieval.store import Store
 from topologies.method import Library
-from topologies.topology import Noted, Topology
+from topologies.topology import Topology
 
 # No line of it has the form of a field.
 NONSENSE = "I would rather not say anything about that."
@@ -47,14 +47,12 @@ SUFFIX = re.compile(r"(/cut-\d+)?(/repair)?$")
 Reply = Callable[[Turn], str]
 
 
-class ScriptedTeam:
+class ScriptedSpeaker:
     """Agents in this process, over a model (by default the embedded reader) or a function of each turn.
 
     failing: agents whose model cannot be reached. babbling: agents whose replies have no form.
     delays: draws the duration of each turn. turns, requests: in the order of calls; messages: of answers.
     """
-
-    recorded: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -69,25 +67,24 @@ class ScriptedTeam:
         self.turns: list[Turn] = []
         self.requests: list[Request] = []
         self.messages: list[Message] = []
-        self.usage: dict[str, Usage] = {}
         self._model = model or Reader(ReaderSettings())
         self._failing, self._babbling, self._delays = failing, babbling, delays
         self._asked: dict[str, Turn] = {}
         self._texts: dict[str, str] = {}
         self._agents = {role.name: RoleAgent(role, self) for role in self.roles}
 
-    def metered(self, noted: Noted | None = None) -> Self:
-        """Returns itself, as it counts no usage."""
-        return self
-
-    async def ask(self, turn: Turn) -> Message:
+    async def take(self, turn: Turn) -> TurnResult:
         self.turns.append(turn)
         self._asked[turn.id] = turn
         self._texts.pop(turn.id, None)
         await asyncio.sleep(self._delays.random() * LONGEST_DELAY_S if self._delays else 0)
-        message, _ = await self._agents[turn.agent].take(turn)
-        self.messages.append(message)
-        return message
+        result = await self._agents[turn.agent].take(turn)
+        self.messages.append(result.message)
+        return result
+
+    async def ask(self, turn: Turn) -> Message:
+        """Takes a turn for a topology, which sees its message alone."""
+        return (await self.take(turn)).message
 
     async def complete(self, request: Request) -> Completion:
         """Completes a request of one of the agents, of which each has the team as its model."""
@@ -155,12 +152,12 @@ class ObservedDiscussion:
 
     question: Question
     trace: Trace
-    team: ScriptedTeam
+    team: ScriptedSpeaker
     library: ObservedLibrary
 
 
 async def run_discussion(
-    method: Topology, question: Question, team: ScriptedTeam, library: ObservedLibrary, seed: int = 7
+    method: Topology, question: Question, team: ScriptedSpeaker, library: ObservedLibrary, seed: int = 7
 ) -> ObservedDiscussion:
     answer: Any = method.answer(question, team.ask, seed)
     require(isawaitable(answer), f"{method.method}: `answer` returns no awaitable; write `async def answer`")

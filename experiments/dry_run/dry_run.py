@@ -12,16 +12,17 @@ from collections.abc import Iterator, Sequence
 from actors.errors import StoreError, UserError
 from actors.messages import Question, Trace
 from experiments.dry_run.counts import EarlierRun, PhaseCounts, RunCounts, counts_table, total
-from experiments.dry_run.simulated_team import REPLY, SimulatedCache, SimulatedTeam, judge_calls
+from experiments.dry_run.simulated_speaker import REPLY, SimulatedAgents, SimulatedCache, SimulatedSpeaker, judge_calls
 from experiments.dry_run.simulated_training import SimulatedTraining, spread
 from experiments.dry_run.token_count import counter_of
 from experiments.evidence.library import LabelledLibrary, triples_given
 from experiments.planning.plan import Evaluation, Plan
 from experiments.planning.topologies import further_topology, make_topology, spending
-from experiments.running.evaluation import watched_topology
+from experiments.running.calibration import watched_topology
 from experiments.running.inputs import notes_of, open_cache, open_dataset, open_evidence, watched_items
 from experiments.running.model_extraction import left_to_extract
 from topologies.catalogue import METHODS
+from topologies.topology import run_discussion
 
 QUESTIONS = 40  # sampled for each phase
 
@@ -57,7 +58,7 @@ class _DryRun:
         own = {role: (backend.key, counters[backend.key]) for role, backend in models.of_roles.items()}
         self._earlier = EarlierRun.read(config.costs.run) if config.costs.run else None
         self._lengths = self._earlier.reply_tokens if self._earlier else self._counter.reply_tokens
-        self._team = SimulatedTeam(
+        self._agents = SimulatedAgents(
             plan.roles.launched, config.agents, self._counter, own, self._lengths, reuse=config.completions.reuse
         )
         # One cache for all phases, as in the run.
@@ -67,7 +68,7 @@ class _DryRun:
         self._library = LabelledLibrary(self._evidence, searched, triples=triples_given(self._dataset))
         self._calibration_traces: list[tuple[Question, Trace]] = []
         self._traces: dict[str, list[Trace]] = {}  # of each evaluation
-        self._training = SimulatedTraining(plan, self._dataset, self._evidence, self._team, self._cache)
+        self._training = SimulatedTraining(plan, self._dataset, self._evidence, self._agents, self._cache)
 
     async def count(self) -> RunCounts:
         """Counts the phases in the run's order: extraction, calibration, training, each method, judging."""
@@ -78,14 +79,14 @@ class _DryRun:
             if questions:
                 counts = PhaseCounts()
                 for question in spread(questions, QUESTIONS):
-                    await self._team.run_discussion(step, question, config.seed, 0, counts, self._cache)
+                    await run_discussion(step, question, self._speaker(counts), config.seed)
                 phases.append(counts.scaled(step.phase, len(questions)))
         if self._plan.watched_questions:
             watched, counts = watched_items(self._dataset, self._plan.watched_questions), PhaseCounts()
             topology = watched_topology(self._plan.roles.agents, config.topology.rounds)
             for item in spread(watched, QUESTIONS):
                 question = await self._evidence.question(item)
-                trace = await self._team.run_discussion(topology, question, config.seed, 0, counts, self._cache)
+                trace = await run_discussion(topology, question, self._speaker(counts), config.seed)
                 self._calibration_traces.append((question, trace))
             phases.append(counts.scaled("watching unlabelled discussions", len(watched)))
         shared_from = self._plan.shared_from
@@ -117,13 +118,16 @@ class _DryRun:
             phases=tuple(phases),
             judged=judged,
             rule=self._counter.rule,
-            reply_tokens=self._team.reply_tokens,
+            reply_tokens=self._agents.reply_tokens,
             measured=bool(self._lengths),
             questions=len(questions),
             warnings=tuple(self._warnings(total(phases))),
             earlier=self._earlier,
             clusters=tuple(Counter(item.cluster or item.group or item.question.id for item in items).values()),
         )
+
+    def _speaker(self, counts: PhaseCounts) -> SimulatedSpeaker:
+        return SimulatedSpeaker(self._agents, counts, self._cache)
 
     async def _evaluation(self, evaluation: Evaluation, questions: Sequence[Question], total: int) -> PhaseCounts:
         plan, config, method = self._plan, self._config, evaluation.method
@@ -145,8 +149,9 @@ class _DryRun:
             of_method = self._traces[method.name]
             topology = further_topology(evaluation, topology, of_method, (), self._evidence.store, config.seed)
         counts, traces = PhaseCounts(), self._traces.setdefault(evaluation.name, [])
+        speaker = SimulatedSpeaker(self._agents, counts, cache)
         for question in questions:
-            traces.append(await self._team.run_discussion(topology, question, config.seed, 0, counts, cache))
+            traces.append(await run_discussion(topology, question, speaker, config.seed))
         phase = counts.scaled(f"evaluating {evaluation.name}", plan.job.discussions(plan, total))
         # The samples of a twin depend on the length of replies.
         phase.exact = exact and evaluation.kind != "twin" and not method.spends and phase.discussions == total

@@ -10,12 +10,13 @@ from actors.messages import Question, derive_seed
 from actors.runtime.inline import Local
 from experiments.datasets.item import Dataset
 from experiments.dry_run.counts import PhaseCounts
-from experiments.dry_run.simulated_team import SimulatedCache, SimulatedTeam
+from experiments.dry_run.simulated_speaker import SimulatedAgents, SimulatedCache, SimulatedSpeaker
 from experiments.evidence.evidence import Evidence
 from experiments.planning.plan import Plan
 from experiments.running.learned_graphs import learned_topologies, learner_makers
 from experiments.running.training_questions import TrainingQuestions
 from topologies.learning.course import Course, StepScores, TrainingStep
+from topologies.topology import run_discussion
 from topologies.wiring import Floats
 
 DISCUSSIONS = 400  # held to count the training of one learner
@@ -24,17 +25,17 @@ T = TypeVar("T")
 
 
 class SimulatedTraining:
-    """Trains the learners of a plan with a simulated team.
+    """Trains the learners of a plan with simulated agents.
 
     topologies: the learned ones, by method. cache: of the completions of all phases.
     """
 
     def __init__(
-        self, plan: Plan, dataset: Dataset, evidence: Evidence, team: SimulatedTeam, cache: SimulatedCache
+        self, plan: Plan, dataset: Dataset, evidence: Evidence, agents: SimulatedAgents, cache: SimulatedCache
     ) -> None:
         self._plan = plan
         self._evidence = evidence
-        self._team = team
+        self._agents = agents
         self._cache = cache
         self._questions = TrainingQuestions(plan, dataset, evidence)
         makers = learner_makers(to_the_end(plan), evidence.store.encoder)
@@ -65,6 +66,7 @@ class SimulatedTraining:
         phases = []
         async for stage in course.stages():
             counts = PhaseCounts()
+            speaker = SimulatedSpeaker(self._agents, counts, self._cache)
             discussions = 0
             coin = np.random.default_rng(derive_seed(config.seed, "planned scores", method, stage))
             steps = course.steps()
@@ -77,7 +79,7 @@ class SimulatedTraining:
                 if step.number in discussed:
                     question = await self._first_question(stage, step.number)
                     for sample, wired in enumerate(topology.along(step)):
-                        await self._team.run_discussion(wired, question, config.seed, sample, counts, self._cache)
+                        await run_discussion(wired, question, speaker, config.seed, sample)
                 progress = await steps.asend(self._coin_scores(step, coin))
             phases.append(counts.scaled(f"learning {method}, stage {stage}", discussions))
         return phases

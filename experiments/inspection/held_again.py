@@ -10,21 +10,23 @@ from itertools import islice
 from typing import Any
 
 from actors.errors import UserError, first_of
-from actors.messages import Message, Question, Trace, Turn, Usage
+from actors.messages import Message, Question, Trace, Turn, TurnResult
 from actors.runtime.inline import Local
 from experiments.attacks.attack import Attack
 from experiments.datasets.item import Item
 from experiments.inspection.opened_run import OpenedRun
 from experiments.planning.topologies import further_topology, known_of, make_topology, recorded_for
 from experiments.records.recorder import RunFolder
-from experiments.running.evaluation import CALIBRATION, at_question
+from experiments.running.calibration import CALIBRATION
+from experiments.running.evaluation import at_question
 from experiments.running.inputs import watched_items
 from experiments.running.learned_graphs import learned_topologies, learner_makers
 from experiments.running.recorded_learner import score_step
+from experiments.running.speakers import attacked_discussion
 from experiments.running.training_questions import TrainingQuestions
 from topologies.learning.course import Course
 from topologies.learning.learned_topology import LearnedTopology
-from topologies.topology import Team, Topology
+from topologies.topology import Speaker, Topology
 from topologies.wiring import Floats
 
 Recorded = tuple[Topology, Item, int, int]
@@ -47,7 +49,7 @@ class HeldAgain:
     item: Item
     question: Question
     attack: Attack
-    discuss: Callable[[Team, Attack], Awaitable[Trace]]
+    discuss: Callable[[Speaker, Attack], Awaitable[Trace]]
 
 
 class HeldDiscussions:
@@ -96,10 +98,10 @@ class HeldDiscussions:
             topology = at_question(topology, number, list(items), folder.traces(phase))
         team, seed, question = _Answering(trace), self._plan.config.seed, await self._opened.evidence.question(item)
 
-        async def discuss(team: Team, attack: Attack) -> Trace:
+        async def discuss(speaker: Speaker, attack: Attack) -> Trace:
             during: Any = "train" if learner else "evaluate"
-            return await attack.run_discussion(
-                topology, item, question, team, seed, phase=during, number=number, sample=sample
+            return await attacked_discussion(
+                attack, topology, item, question, speaker, seed, phase=during, number=number, sample=sample
             )
 
         try:
@@ -184,15 +186,12 @@ def differing(what: str, again: Any, recorded: Any) -> str:
 class _Answering:
     """A team that answers with recorded messages, and keeps each turn with what its agent remembers of it."""
 
-    recorded = False  # so that attacks change the turns again
-
     def __init__(self, trace: Trace) -> None:
-        self.usage: dict[str, Usage] = {}
         self.turns: dict[str, Turn] = {}
         self.memories: dict[str, Message] = {}
         self._messages = {message.id: message for message in trace.turns}
 
-    async def ask(self, turn: Turn) -> Message:
+    async def take(self, turn: Turn) -> TurnResult:
         id = f"{turn.round}/{turn.agent}"
         if id not in self._messages:
             raise UserError(f"turn {id} was never recorded: the data, the settings or the program are others now")
@@ -200,7 +199,7 @@ class _Answering:
         heard = tuple(heard.message.id for heard in turn.heard)
         message = replace(self._messages[id], round=turn.round)
         self.turns[id], self.memories[id] = turn, replace(message, heard=heard, tampered=())
-        return message
+        return TurnResult(message)
 
     def close(self, discussion: str) -> None:
         """Does nothing: the turns are kept."""

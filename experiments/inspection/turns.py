@@ -102,7 +102,7 @@ class TurnInspector:
                 agent.memory.remember(earlier, held.memories[id])
         again = None
         try:
-            again, _ = await agent.take(turn, message.cut)
+            again = (await agent.take(turn, message.cut)).message
         except NotKept:
             pass
         finally:

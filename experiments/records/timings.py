@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, NamedTuple
 
 from pydantic import Field
 
-from actors.messages import Trace, Turn, Usage
+from actors.messages import Trace, Turn, TurnResult
 from experiments.records import jsonl
 from experiments.records.recorder import TIMINGS, RunFolder
 from experiments.records.records import Count, Record
@@ -64,11 +64,12 @@ class TimingLog:
         # One reading of the wall clock, which may be set while the run goes on.
         self._epoch_s = time.time() - time.monotonic()
 
-    def turn(self, turn: Turn, asked_s: float, usage: Usage) -> None:
+    def turn(self, turn: Turn, result: TurnResult, asked_s: float) -> None:
         """Notes a turn that was asked at a time of the monotonic clock, and is answered now."""
         seconds = time.monotonic() - asked_s
         # A repeated turn takes the place of the lost one.
         turns = self._turns.setdefault(turn.discussion, {})
+        usage = result.usage
         turns[f"{turn.round}/{turn.agent}"] = TurnTime(asked_s, seconds, usage.cached_tokens, usage.replica)
 
     def ended(self, phase: str, trace: Trace) -> None:

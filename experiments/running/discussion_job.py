@@ -79,9 +79,19 @@ class DiscussionJob(Job):
                 learners = runtime.launch("the topology actor", made) if made else {}
                 shared = launching.launch_shared(plan, runtime, progress.print)
                 judging = runtime.model(shared.judge[1], JUDGE) if shared.judge else None
-                team = recorded or shared.agents.team()
+                speaker = recorded or shared.agents.speaker()
                 evidence = early or inputs.open_evidence(plan, dataset, cache)
-                context = RunContext.of(plan, dataset, evidence, recorder, tracker, progress, team, judging)
+                context = RunContext.of(
+                    plan,
+                    dataset,
+                    evidence,
+                    recorder,
+                    tracker,
+                    progress,
+                    speaker,
+                    judging,
+                    recorded=recorded is not None,
+                )
                 discussions = Discussions(context, learners)
 
                 async def discuss() -> None:

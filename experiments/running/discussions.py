@@ -10,7 +10,9 @@ from experiments.analysis.looks import looks, reached
 from experiments.evidence.extraction import CAPTIONS
 from experiments.evidence.library import LabelledLibrary, open_web, triples_given
 from experiments.planning.topologies import further_topology, known_of, make_topology, recorded_for
-from experiments.running.evaluation import calibrate, evaluate, judge_answers
+from experiments.running.calibration import calibrate
+from experiments.running.evaluation import evaluate
+from experiments.running.judged_answers import judge_answers
 from experiments.running.learned_graphs import GraphLearning
 from experiments.running.model_extraction import extract_graph, write_captions
 from experiments.running.run_context import RunContext

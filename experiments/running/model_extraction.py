@@ -29,7 +29,7 @@ from experiments.evidence.extraction import (
 from experiments.planning.plan import Plan
 from experiments.planning.run_models import find_models
 from experiments.records import jsonl
-from experiments.running.run_context import CountedTeam, RunContext
+from experiments.running.run_context import RunContext
 from retrieval.graph_tables import BY_RULES, Extraction
 from retrieval.store import Store
 from topologies.topology import run_discussion
@@ -97,7 +97,7 @@ async def extract(step: Step, context: RunContext, sources: Callable[[], Iterabl
         jsonl.cut(path)
         kept = read_extracted(path)
         left = await asyncio.to_thread(lambda: list(missing(step, sources(), kept)))
-        if left and context.team.recorded:
+        if left and context.plan.replayed:
             raise UserError(
                 f"model=replay: {len(left):,} sources were never asked about ({step.phase}); replay with the cache= "
                 "of the recorded run"
@@ -113,11 +113,11 @@ async def extract(step: Step, context: RunContext, sources: Callable[[], Iterabl
 
 async def _ask(step: Step, questions: Sequence[Question], done: int, context: RunContext, path: Path) -> None:
     bar = context.progress.phase(step.phase, total=done + len(questions), done=done)
-    counted = CountedTeam(context.team, bar, context.breaker)
+    speaker = context.counted(context.speaker, bar)
     asked = turns_of(step, context.config.retrieval.gleaning)
 
     async def ask(question: Question) -> Trace:
-        return await run_discussion(asked, question, counted, 0)
+        return await run_discussion(asked, question, speaker, 0)
 
     unread: list[str] = []
     failed: list[Trace] = []

@@ -20,7 +20,7 @@ from experiments.records import jsonl, run_files
 from experiments.records.checkpoint import LEARNING, Checkpoint
 from experiments.records.recorder import RunFolder
 from experiments.running.inputs import open_dataset
-from experiments.running.recorded_team import RecordedTeam
+from experiments.running.recorded_speaker import RecordedSpeaker
 
 # Keys that may differ between a run and its replay, with everything below them: none changes an agent's requests.
 # `model` and `reader` are among them because the answers exist already. Of `data.limit` and `methods`, less is allowed.
@@ -32,7 +32,7 @@ FREE = (
 )
 
 
-def open_recorded(plan: Plan) -> tuple[RecordedTeam, Config]:
+def open_recorded(plan: Plan) -> tuple[RecordedSpeaker, Config]:
     """Opens the run that a plan replays, with its configuration. Raises UserError when it cannot be replayed."""
     if plan.replayed is None:
         raise UserError("model=replay needs replay.run=<folder of the run whose recorded turns are to answer>")
@@ -41,7 +41,7 @@ def open_recorded(plan: Plan) -> tuple[RecordedTeam, Config]:
     recorded = read_config(folder.config)
     check_same(plan.config, recorded)
     searching = frozenset(each.name for each in plan.evaluations if each.method.needs_library)
-    return RecordedTeam(folder, searching), recorded
+    return RecordedSpeaker(folder, searching), recorded
 
 
 def check_same(config: Config, recorded: Config) -> None:

@@ -5,9 +5,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Self
 
-from actors.messages import Message, Turn
 from actors.models import Model
 from experiments.attacks.attack import Attack
 from experiments.config.config import Config
@@ -19,15 +18,9 @@ from experiments.records.failures import Breaker
 from experiments.records.progress import Bar, Progress
 from experiments.records.recorder import Recorder
 from experiments.records.tracking import Tracker
-from experiments.records.usage import UsageLog
-from topologies.topology import Noted, Team
-
-
-class MeteredTeam(Team, Protocol):
-    """Team that counts the usage of phases which go on side by side."""
-
-    def metered(self, noted: Noted | None = None) -> Team:
-        """Returns the same agents. Its own `usage` counts the calls through it alone, and `noted` gets its turns."""
+from experiments.records.usage import UsageByAgent, UsageLog
+from experiments.running.speakers import Counted, Metered, OnTurn
+from topologies.topology import Speaker
 
 
 class Slots:
@@ -81,28 +74,6 @@ class Slots:
                     turn.set_result(None)
 
 
-class CountedTeam:
-    """Counts the turns of a team, as progress before a discussion ends and in the run's circuit breaker.
-
-    Turns of a repeated discussion count again. A recorded team cannot be asked again, so it may fail.
-    """
-
-    def __init__(self, team: Team, bar: Bar, breaker: Breaker) -> None:
-        self.recorded, self.usage = team.recorded, team.usage
-        self._team, self._bar, self._breaker = team, bar, breaker
-
-    async def ask(self, turn: Turn) -> Message:
-        """Returns the message of a turn. Raises TooManyFailures where turns keep failing."""
-        message = await self._team.ask(turn)
-        self._bar.turn()
-        if not self.recorded:
-            self._breaker.turn(turn.discussion.partition("/")[0], message)
-        return message
-
-    def close(self, discussion: str) -> None:
-        self._team.close(discussion)
-
-
 @dataclass(frozen=True)
 class RunContext:
     """One run in one process: its plan, questions, evidence, records, agents, judge, and the attack on the agents."""
@@ -113,7 +84,7 @@ class RunContext:
     recorder: Recorder
     tracker: Tracker
     progress: Progress
-    team: MeteredTeam
+    speaker: Speaker
     judge: Judge | None
     attack: Attack
     usage: UsageLog
@@ -129,19 +100,36 @@ class RunContext:
         recorder: Recorder,
         tracker: Tracker,
         progress: Progress,
-        team: MeteredTeam,
+        speaker: Speaker,
         judging: Model | None = None,
+        recorded: bool = False,
     ) -> Self:
         """Makes the attack, the judge, the limits and the logs of a run whose agents are launched.
 
-        judging: the judge's model, where the plan has a judge.
+        judging: the judge's model, where the plan has a judge. recorded: the speaker's messages are a record's, which
+            include the attack.
         """
         config = plan.config
         judge = Judge(judging, plan.models.judge_name, config.agents.replies) if judging else None
-        attack = Attack(config.attack, plan.roles.attackable, dataset, config.seed)
-        usage = UsageLog(recorder.run, lambda: {**team.usage, **({"judge": judge.usage} if judge else {})})
-        limits = Slots(config.concurrency), Breaker(config.failures)
-        return cls(plan, dataset, evidence, recorder, tracker, progress, team, judge, attack, usage, *limits)
+        metered = Metered(speaker)
+
+        def usage_so_far() -> UsageByAgent:
+            return {**metered.usage, "judge": judge.usage} if judge else metered.usage
+
+        return cls(
+            plan=plan,
+            dataset=dataset,
+            evidence=evidence,
+            recorder=recorder,
+            tracker=tracker,
+            progress=progress,
+            speaker=metered,
+            judge=judge,
+            attack=Attack(config.attack, plan.roles.attackable, dataset, config.seed, applies=not recorded),
+            usage=UsageLog(recorder.run, usage_so_far),
+            slots=Slots(config.concurrency),
+            breaker=Breaker(config.failures),
+        )
 
     @property
     def config(self) -> Config:
@@ -151,3 +139,12 @@ class RunContext:
     def agents(self) -> tuple[str, ...]:
         """Names of the team's agents."""
         return self.plan.roles.agents
+
+    def metered(self, on_turn: OnTurn | None = None) -> Metered:
+        """Measures what a phase uses. `on_turn` gets its turns; those of a replay took no time."""
+        return Metered(self.speaker, on_turn if self.attack.applies else None)
+
+    def counted(self, speaker: Speaker, bar: Bar) -> Speaker:
+        """Counts the turns of a speaker in a bar and in the circuit breaker."""
+        # Recorded messages cannot be asked for again, so they may fail.
+        return Counted(speaker, bar, self.breaker if self.attack.applies else None)

@@ -11,11 +11,12 @@ from actors.errors import UserError
 from actors.messages import Trace
 from experiments.records.progress import Bar
 from experiments.records.timings import TimingLog
+from experiments.running.discussing import discuss
 from experiments.running.recorded_learner import RecordedLearner, score_step
-from experiments.running.run_context import CountedTeam, RunContext
+from experiments.running.run_context import RunContext
 from experiments.running.training_questions import TrainingQuestions
 from topologies.learning.course import Course, StageProgress, TrainingStep
-from topologies.topology import Team
+from topologies.topology import Speaker
 from topologies.wiring import Floats
 
 log = logging.getLogger(__name__)
@@ -43,7 +44,7 @@ class Training:
         """
         config = self.context.config
         timings = TimingLog(self.learner.recorder.run)
-        team = self.context.team.metered(timings.turn)  # its `usage` counts this training alone
+        speaker = self.context.metered(timings.turn)  # its `usage` counts this training alone
         for learner in self._everyone:
             await learner.resume()
         for other in self.others:
@@ -66,8 +67,8 @@ class Training:
             bar = self.context.progress.phase(phase, total=status.steps, done=status.step)
             for learner in self._everyone:
                 await learner.record_start(stage)
-            with self.context.usage.phase(phase, lambda: team.usage):
-                await self._learn(course, stage, CountedTeam(team, bar, self.context.breaker), bar, timings)
+            with self.context.usage.phase(phase, lambda: speaker.usage):
+                await self._learn(course, stage, self.context.counted(speaker, bar), bar, timings)
             self._check_failures()
 
     @property
@@ -100,7 +101,7 @@ class Training:
                 subject = f"learning {self.learner.method}, stage {phase.removeprefix('train-')}"
                 self.context.breaker.check(subject, folder.traces(phase), again)
 
-    async def _learn(self, course: Course, stage: int, team: Team, bar: Bar, timings: TimingLog) -> None:
+    async def _learn(self, course: Course, stage: int, speaker: Speaker, bar: Bar, timings: TimingLog) -> None:
         """Discusses the steps of a stage, and has the learners learn from them in order.
 
         Later steps use the concurrency that is left, where the learner can sample ahead; meanwhile the step before is
@@ -118,7 +119,7 @@ class Training:
                 if progress.stopped_after:
                     self._report_early_stop(stage, progress)
                 for begun in progress.steps:
-                    under_way.append((begun, await self._begin(begun, team, group)))
+                    under_way.append((begun, await self._begin(begun, speaker, group)))
                 # Not before discussions are under way, which would wait for it.
                 if step:
                     recording = group.create_task(self._record(step, progress, tokens))
@@ -177,7 +178,7 @@ class Training:
                 return await learner.topology.features(await self._questions.questions(stage, number))
         return None
 
-    async def _begin(self, step: TrainingStep, team: Team, group: asyncio.TaskGroup) -> list[asyncio.Task[Trace]]:
+    async def _begin(self, step: TrainingStep, speaker: Speaker, group: asyncio.TaskGroup) -> list[asyncio.Task[Trace]]:
         """Starts the discussions of a step, as many for each question."""
         items = self._questions.items(step.stage, step.number)
         questions = await self._questions.questions(step.stage, step.number)
@@ -185,19 +186,19 @@ class Training:
         # Questions of all earlier steps: an attack gets the place of a question in the whole of training.
         steps_before = (step.stage - 1) * self.context.config.pruning.steps + step.number - 1
 
-        async def discuss(index: int) -> Trace:
+        async def hold(index: int) -> Trace:
             # The topologies of one question are consecutive.
             place, sample = divmod(index, step.samples)
             async with self.context.slots.slot(learning=True):
-                return await self.context.attack.run_discussion(
+                return await discuss(
+                    self.context,
                     topologies[index],
                     items[place],
-                    questions[place],
-                    team,
-                    self.context.config.seed,
+                    speaker,
                     phase="train",
                     number=steps_before * len(items) + place,
                     sample=sample,
+                    question=questions[place],
                 )
 
-        return [group.create_task(discuss(index)) for index in range(len(topologies))]
+        return [group.create_task(hold(index)) for index in range(len(topologies))]

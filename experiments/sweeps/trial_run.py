@@ -105,7 +105,7 @@ async def _reports(run: RunFolder, opened: Opened, each_step: bool) -> AsyncGene
     plan = plan_of(config)
     dataset, evidence = opened.data.of(plan)
     # A new id for every attempt: agents may still hold half a discussion of an earlier one.
-    team = opened.shared.agents.team(uuid.uuid4().hex)
+    speaker = opened.shared.agents.speaker(uuid.uuid4().hex)
     with Recorder(run, Scoring(dataset)) as recorder:
         # A resumed trial reports the mean over all its steps, those before the interruption too. Step 0 has no terms.
         recorded = [
@@ -134,7 +134,7 @@ async def _reports(run: RunFolder, opened: Opened, each_step: bool) -> AsyncGene
         try:
             # Silent: the sweep's driver shows the progress of all trials.
             progress = Progress(Console(file=io.StringIO(), quiet=True))
-            context = RunContext.of(plan, dataset, evidence, recorder, tracker, progress, team, opened.judge)
+            context = RunContext.of(plan, dataset, evidence, recorder, tracker, progress, speaker, opened.judge)
             made = learner_makers(plan, evidence.store.encoder)
             learners = {method: Stepwise(make(), go) for method, make in made.items()}
             # One after another where a trial may be ended after any step, or what it evaluates would be in vain.
@@ -167,6 +167,6 @@ async def _reports(run: RunFolder, opened: Opened, each_step: bool) -> AsyncGene
                 work.cancel()
                 with suppress(asyncio.CancelledError, Exception):
                     await work
-            await team.part()
+            await speaker.part()
             # Does nothing after the `finish` of a trial that succeeded.
             tracker.finish(exit_code=1)

@@ -15,7 +15,7 @@ from actors.messages import Completion, Question, Request, Status, Trace
 from actors.models import Model
 from actors.prompting.form import ANSWER_FIELDS, Form, schema
 from experiments.config.loading import load
-from experiments.conformance.scripted import ObservedLibrary, ScriptedTeam, run_discussion
+from experiments.conformance.scripted import ObservedLibrary, ScriptedSpeaker, run_discussion
 from experiments.datasets.item import Item
 from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.release import write_sample
@@ -217,7 +217,7 @@ async def discussed(name: str, sample: tuple[Item, Store], model: Model) -> Trac
     config = load(["experiment=sp", f"retrieval.pictures={PICTURES}", "retrieval.texts=3"])
     library = ObservedLibrary(LabelledLibrary(Evidence(store, config.retrieval), [item]), {})
     question = Question(item.question.id, item.question.text)
-    team = ScriptedTeam((SINGLE, *SYSTEMS[name].roles), Brief(model))
+    team = ScriptedSpeaker((SINGLE, *SYSTEMS[name].roles), Brief(model))
     return (await run_discussion(topology(name, library, config), question, team, library)).trace
 
 

@@ -14,12 +14,11 @@ from actors.runtime.in_order import in_order
 from experiments.config.study_settings import BehaviourSettings
 from experiments.datasets.item import Item
 from experiments.running.discussions import Discussions
-from experiments.running.run_context import CountedTeam
 from experiments.studies.behaviour.misled_scoring import MisledScoring
 from retrieval.store import SearchSpace, Store
 from topologies.baselines import Single
 from topologies.method import TEXTS, query_of
-from topologies.topology import Ask, Team, run_discussion
+from topologies.topology import Ask, Speaker, run_discussion
 
 NOTHING, RELEVANT = "no_evidence", "relevant"
 CERTAIN = 0.8  # confidence of colleagues who are wrong, no higher than a right one's
@@ -130,20 +129,20 @@ async def ask_every_question(discussions: Discussions, settings: BehaviourSettin
     found: dict[str, Found] = {}
     most = max(settings.irrelevant, default=0)
 
-    async def answer(one: tuple[Condition, Team, Item, str]) -> Trace:
-        condition, team, item, target = one
+    async def answer(one: tuple[Condition, Speaker, Item, str]) -> Trace:
+        condition, speaker, item, target = one
         if item.question.id not in found:
             found[item.question.id] = await asyncio.to_thread(find_evidence, item, context.evidence.store, most)
         evidence = shown(found[item.question.id], condition, config.seed)
         question = replace(item.question, evidence=evidence, own=item.own)
         topology = MisledAgent(condition.name, condition.colleagues, target)
-        return await run_discussion(topology, question, team, config.seed)
+        return await run_discussion(topology, question, speaker, config.seed)
 
     for condition in conditions(settings):
         done = context.recorder.done(condition.name)
         bar = context.progress.phase(f"asking, {condition.name}", total=len(asked), done=len(done))
-        team = CountedTeam(context.team, bar, context.breaker)
-        missing = [(condition, team, item, target) for item, target in asked if item.question.id not in done]
+        speaker = context.counted(context.speaker, bar)
+        missing = [(condition, speaker, item, target) for item, target in asked if item.question.id not in done]
         with context.usage.phase(condition.name):
             async for (_, _, item, _), trace in in_order(missing, answer, config.concurrency):
                 harm = scoring.harm(trace, item)

@@ -11,10 +11,10 @@ from experiments.planning.plan import Plan
 from experiments.planning.topologies import make_topology
 from experiments.records.recorder import RunFolder, Scoring
 from experiments.records.tracking import Tracker
+from experiments.running.calibration import calibrate
 from experiments.running.conclude import conclude
 from experiments.running.discussion_job import DiscussionJob
 from experiments.running.discussions import Discussions
-from experiments.running.evaluation import calibrate
 from experiments.studies.game.attacker import without_search
 from experiments.studies.game.game import ROUNDS, play
 

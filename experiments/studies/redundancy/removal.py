@@ -18,8 +18,8 @@ from actors.runtime.in_order import in_order
 from experiments.attacks.attack_metrics import Harm
 from experiments.datasets.item import Item
 from experiments.records.records import Scored
+from experiments.running.discussing import discuss
 from experiments.running.discussions import Discussions
-from experiments.running.run_context import CountedTeam
 from topologies.baselines import complete_wiring
 from topologies.topology import DECISION_AGENT, Wired
 from topologies.wiring import KINDS, Bools, Floats, Wiring
@@ -163,14 +163,11 @@ class Redundancy:
         done = sum(item.question.id in self.scores.get(method, {}) for method in graphs for item in items)
         bar = context.progress.phase(name, total=len(graphs) * len(items), done=done)
         wired = {method: Wired(method, self._agents, wiring) for method, wiring in graphs.items()}
-        team, seed = CountedTeam(context.team, bar, context.breaker), context.config.seed
+        speaker = context.counted(context.speaker, bar)
 
         async def answer(request: tuple[str, int, Item]) -> Trace:
             method, number, item = request
-            question = await context.evidence.question(item)
-            return await context.attack.run_discussion(
-                wired[method], item, question, team, seed, phase="evaluate", number=number
-            )
+            return await discuss(context, wired[method], item, speaker, phase="evaluate", number=number)
 
         # A generator: requests are made as discussions finish, and `scores` is read at that time.
         missing = (

@@ -43,7 +43,8 @@ def turn(number: int = 1, recall: int = 0, heard: tuple[Heard, ...] = (), agent:
 
 
 async def test_a_reply_becomes_a_message_with_its_cost() -> None:
-    message, usage = await RoleAgent(TEXTUAL[0], Scripted(REPLY)).take(turn())
+    result = await RoleAgent(TEXTUAL[0], Scripted(REPLY)).take(turn())
+    message, usage = result.message, result.usage
     assert (message.answer, message.confidence, message.content) == ("Tarn Hollow", 0.75, "[t1] says so.")
     assert (message.calls, message.prompt_tokens, message.completion_tokens) == (1, 10, 3)
     assert usage == Usage(calls=1, prompt_tokens=10, cached_tokens=8, completion_tokens=3)
@@ -51,31 +52,35 @@ async def test_a_reply_becomes_a_message_with_its_cost() -> None:
 
 async def test_a_call_that_fails_is_retried_with_the_same_request_and_leaves_no_mark_on_the_message() -> None:
     model = Scripted(ModelError("replica died"), ModelLost("engine died"), REPLY)
-    message, usage = await RoleAgent(TEXTUAL[0], model).take(turn())
+    result = await RoleAgent(TEXTUAL[0], model).take(turn())
+    message, usage = result.message, result.usage
     assert model.requests[0] == model.requests[1] == model.requests[2]
-    assert (message, Usage(calls=1, prompt_tokens=10, cached_tokens=8, completion_tokens=3)) == (
-        await RoleAgent(TEXTUAL[0], Scripted(REPLY)).take(turn())
-    )
+    undisturbed = await RoleAgent(TEXTUAL[0], Scripted(REPLY)).take(turn())
+    assert message == undisturbed.message
+    assert undisturbed.usage == Usage(calls=1, prompt_tokens=10, cached_tokens=8, completion_tokens=3)
     assert usage == Usage(calls=3, prompt_tokens=10, cached_tokens=8, completion_tokens=3)
 
 
 async def test_after_the_last_retry_the_turn_has_failed_and_says_why() -> None:
     agent = RoleAgent(TEXTUAL[0], Scripted(ModelError("no\nroute")), AgentSettings(retries=1))
-    message, usage = await agent.take(turn())
+    result = await agent.take(turn())
+    message, usage = result.message, result.usage
     assert (message.status, message.error, message.answer, message.calls) == (Status.FAILED, "no route", None, 0)
     assert usage == Usage(calls=2)
 
 
 async def test_what_a_model_cannot_answer_is_not_asked_again() -> None:
     model = Scripted(Completion("", "", 10, stop="error", error="picture 'i1' cannot be read"))
-    message, usage = await RoleAgent(TEXTUAL[0], model).take(turn())
+    result = await RoleAgent(TEXTUAL[0], model).take(turn())
+    message, usage = result.message, result.usage
     assert (message.status, message.error, message.calls) == (Status.FAILED, "picture 'i1' cannot be read", 1)
     assert (len(model.requests), usage.calls) == (1, 1)
 
 
 async def test_a_reply_that_does_not_parse_gets_one_repair() -> None:
     model = Scripted("It is Tarn Hollow, I think", REPLY)
-    message, usage = await RoleAgent(TEXTUAL[0], model).take(turn())
+    result = await RoleAgent(TEXTUAL[0], model).take(turn())
+    message, usage = result.message, result.usage
     first, second = model.requests
     assert (second.rejected, second.own, second.shared) == ("It is Tarn Hollow, I think", first.own, first.shared)
     assert "the Answer (it is missing)" in second.correction
@@ -85,13 +90,13 @@ async def test_a_reply_that_does_not_parse_gets_one_repair() -> None:
 
 
 async def test_what_could_not_be_read_is_not_heard_by_others_once_it_is_repaired() -> None:
-    message, _ = await RoleAgent(TEXTUAL[0], Scripted("It is Tarn\nHollow", "Answer: Tarn Hollow")).take(turn())
+    message = (await RoleAgent(TEXTUAL[0], Scripted("It is Tarn\nHollow", "Answer: Tarn Hollow")).take(turn())).message
     assert (message.content, message.answer) == ("", "Tarn Hollow")
 
 
 async def test_a_second_reply_that_does_not_parse_is_unparsed_and_no_guess_is_made() -> None:
     model = Scripted("Tarn Hollow, I\0 think\ud800", "I think Tarn Hollow, or not")
-    message, _ = await RoleAgent(TEXTUAL[0], model).take(turn())
+    message = (await RoleAgent(TEXTUAL[0], model).take(turn())).message
     assert (message.status, message.answer, message.calls) == (Status.UNPARSED, None, 2)
     assert message.content == "Tarn Hollow, I think\ufffd"
     assert len(model.requests) == 2
@@ -99,20 +104,22 @@ async def test_a_second_reply_that_does_not_parse_is_unparsed_and_no_guess_is_ma
 
 async def test_an_answer_that_was_cut_off_is_repaired() -> None:
     model = Scripted(Completion("", "Reasoning: r\nAnswer: Tarn Hol", 10, 3, stop="length"), REPLY)
-    message, _ = await RoleAgent(TEXTUAL[0], model).take(turn())
+    message = (await RoleAgent(TEXTUAL[0], model).take(turn())).message
     assert (message.answer, message.calls) == ("Tarn Hollow", 2)
 
 
 async def test_a_turn_whose_repair_failed_keeps_what_was_said_and_what_it_took() -> None:
     agent = RoleAgent(TEXTUAL[0], Scripted(UNREADABLE, ModelError("no route")), AgentSettings(retries=1))
-    message, usage = await agent.take(turn())
+    result = await agent.take(turn())
+    message, usage = result.message, result.usage
     assert (message.status, message.error, message.content) == (Status.FAILED, "no route", UNREADABLE)
     assert (message.calls, message.prompt_tokens, usage.calls) == (1, 10, 3)
 
 
 async def test_a_reused_completion_costs_the_turn_the_same_and_spends_nothing() -> None:
     model = Scripted(Completion("", REPLY, 10, 3, reused=True))
-    message, usage = await RoleAgent(TEXTUAL[0], model).take(turn())
+    result = await RoleAgent(TEXTUAL[0], model).take(turn())
+    message, usage = result.message, result.usage
     assert (message.calls, message.prompt_tokens) == (1, 10)
     assert usage == Usage(reused=1, reused_tokens=13)
 
@@ -120,7 +127,7 @@ async def test_a_reused_completion_costs_the_turn_the_same_and_spends_nothing() 
 async def test_with_choices_a_letter_is_its_text_and_what_names_none_is_repaired() -> None:
     question = Question("q1", "Where?", ("Salt Quay", "Tarn Hollow"))
     model = Scripted("Answer: Elsewhere", "Answer: (B)")
-    message, _ = await RoleAgent(TEXTUAL[0], model).take(replace(turn(), question=question))
+    message = (await RoleAgent(TEXTUAL[0], model).take(replace(turn(), question=question))).message
     assert (message.answer, message.calls) == ("Tarn Hollow", 2)
 
 
@@ -164,7 +171,8 @@ CUT_IN_ORDER = ("t9", "t8", "t7", "t6", "t5", "t4", "t3", "t2", "i2", "t1", "i1"
 @pytest.mark.parametrize("limit", [500, 450, 400, 300, 200, 130])
 async def test_evidence_is_left_out_until_the_prompt_fits_and_the_message_says_what(limit: int, tells: bool) -> None:
     model = Narrow(limit, tells=tells)
-    message, usage = await RoleAgent(DECISION, model).take(long_turn())
+    result = await RoleAgent(DECISION, model).take(long_turn())
+    message, usage = result.message, result.usage
     assert message.status is Status.OK
     assert message.cut == CUT_IN_ORDER[: len(message.cut)]
     assert (message.calls, usage.calls, usage.prompt_tokens) == (1, 1, message.prompt_tokens)
@@ -174,7 +182,7 @@ async def test_evidence_is_left_out_until_the_prompt_fits_and_the_message_says_w
     if tells:
         whole = message.prompt_tokens + max(50, 20 + 4)
         assert whole + 60 > limit, "not much more is cut than has to be"
-    assert (message, usage) == await RoleAgent(DECISION, Narrow(limit, tells=tells)).take(long_turn())
+    assert result == await RoleAgent(DECISION, Narrow(limit, tells=tells)).take(long_turn())
 
 
 async def test_an_agent_is_shown_what_it_reads_and_all_of_that_can_be_cut() -> None:
@@ -186,12 +194,13 @@ async def test_an_agent_is_shown_what_it_reads_and_all_of_that_can_be_cut() -> N
         assert ("[1] Title 0" in own.shared, bool(own.images)) == (role in TEXTUAL, role in VISUAL)
         assert "[1] Title 0" in everything.shared
         assert everything.images
-        message, _ = await RoleAgent(replace(role, reads=Modality.BOTH), Narrow(20)).take(long_turn())
+        message = (await RoleAgent(replace(role, reads=Modality.BOTH), Narrow(20)).take(long_turn())).message
         assert message.cut == CUT_IN_ORDER
 
 
 async def test_a_prompt_that_cannot_be_cut_to_fit_fails_and_says_what_to_do() -> None:
-    message, usage = await RoleAgent(DECISION, Narrow(20)).take(long_turn())
+    result = await RoleAgent(DECISION, Narrow(20)).take(long_turn())
+    message, usage = result.message, result.usage
     assert (message.status, message.calls, message.prompt_tokens, usage) == (Status.FAILED, 0, 0, Usage())
     assert message.cut == CUT_IN_ORDER
     for remedy in ("agents.budget_words", "agents.max_tokens", "topology.rounds", "model.max_model_len", "20 at most"):
@@ -204,7 +213,7 @@ async def test_a_repair_that_does_not_fit_cuts_further() -> None:
     await RoleAgent(DECISION, first).take(long_turn())
     whole, repair = (words(request) + 150 for request in first.served)
     assert whole < repair
-    message, _ = await RoleAgent(DECISION, Narrow(repair - 1, reply=UNREADABLE)).take(long_turn())
+    message = (await RoleAgent(DECISION, Narrow(repair - 1, reply=UNREADABLE)).take(long_turn())).message
     assert (message.status, message.calls, message.cut) == (Status.UNPARSED, 2, ("t9",))
 
 
@@ -226,7 +235,7 @@ async def test_an_agent_recalls_its_own_earlier_turn_in_the_same_discussion_only
 async def test_an_instance_of_a_role_speaks_and_recalls_under_its_own_name() -> None:
     model = Scripted(REPLY)
     agent = RoleAgent(TEXTUAL[0], model)
-    first, _ = await agent.take(replace(turn(1), agent="text_critic_1"))
+    first = (await agent.take(replace(turn(1), agent="text_critic_1"))).message
     assert (first.id, first.agent) == ("1/text_critic_1", "text_critic_1")
     await agent.take(replace(turn(2, recall=1), agent="text_critic_1"))
     with pytest.raises(MemoryLost):
@@ -243,7 +252,8 @@ async def test_an_agent_that_lost_its_memory_says_so() -> None:
 async def test_a_dummy_says_one_sentence_and_calls_no_model() -> None:
     model = Scripted(REPLY)
     role = Role("text_critic", Modality.TEXT, "", dummy=True)
-    message, usage = await RoleAgent(role, model).take(turn())
+    result = await RoleAgent(role, model).take(turn())
+    message, usage = result.message, result.usage
     assert (message.content, message.answer, message.calls, model.requests) == (DUMMY_SENTENCE, None, 0, [])
     assert usage == Usage()
 

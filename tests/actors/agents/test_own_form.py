@@ -49,7 +49,7 @@ class Scripted:
 
 async def said(role: Role, model: Model, heard: tuple[Message, ...] = (), question: Question = QUESTION) -> Message:
     turn = Turn("d", question, role.name, 1, 3, heard=tuple(Heard(message, 0.5) for message in heard))
-    return (await RoleAgent(role, model).take(turn))[0]
+    return (await RoleAgent(role, model).take(turn)).message
 
 
 async def test_the_answer_in_a_role_s_own_form_is_its_answer() -> None:
@@ -86,7 +86,7 @@ async def test_colleagues_hear_every_field() -> None:
 async def test_a_task_keeps_the_form_that_it_brings() -> None:
     model = Scripted("Summary: all of it")
     turn = Turn("d", QUESTION, CRITIC.name, 1, 3, task=Task("Sum up.", (Field(FieldKind.SUMMARY, "the whole"),)))
-    message, _ = await RoleAgent(CRITIC, model).take(turn)
+    message = (await RoleAgent(CRITIC, model).take(turn)).message
     assert message.fields == (("Summary", "all of it"),)
     assert message.answer is None
 

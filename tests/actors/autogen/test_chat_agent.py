@@ -52,7 +52,7 @@ async def test_it_says_what_the_simulator_s_agent_says_to_the_same_turn() -> Non
         for name, answer, weight in (("a", "Salt Quay", 0.75), ("b", "Orm", 0.25))
     )
     turn = Turn("d", QUESTION, ROLE.name, 1, derive_seed(5, "q1", 1, ROLE.name), heard)
-    message, _ = await RoleAgent(ROLE, ours).take(turn)
+    message = (await RoleAgent(ROLE, ours).take(turn)).message
     assert message_of(response.chat_message) == message
     assert [r.own for r in theirs.requests] == [r.own for r in ours.requests]
     assert response.chat_message.metadata["answer"] == "Tarn Hollow"

@@ -187,8 +187,9 @@ def hosted(factory: str, model: Scripted | Reader | None = None, role: Role = TE
 
 async def test_an_assistant_is_asked_what_the_role_would_ask_its_model_with_the_same_prefix() -> None:
     theirs, ours = Scripted(REPLY), Scripted(REPLY)
-    message, usage = await hosted("assistant", theirs).take(TURN)
-    expected, _ = await RoleAgent(TEXTUAL[0], ours).take(TURN)
+    result = await hosted("assistant", theirs).take(TURN)
+    message, usage = result.message, result.usage
+    expected = (await RoleAgent(TEXTUAL[0], ours).take(TURN)).message
     [asked], [usual] = theirs.requests, ours.requests
     assert (asked.prefix, asked.system, asked.shared) == (usual.prefix, usual.system, usual.shared)
     assert asked.own.startswith(usual.own)
@@ -210,21 +211,23 @@ async def test_a_visual_role_s_agent_sees_the_pictures() -> None:
 
 async def test_an_agent_with_a_tool_answers_from_what_the_tool_returns() -> None:
     model = Scripted(CALL, REPLY)
-    message, usage = await hosted("with_tool", model).take(TURN)
+    result = await hosted("with_tool", model).take(TURN)
+    message, usage = result.message, result.usage
     assert (message.answer, message.status, message.calls, usage.calls) == ("Tarn Hollow", Status.OK, 2, 2)
     assert message.repair_tokens == 0
     assert "[look_up] Ana Brix: Ana Brix was born in Salt Quay." in model.requests[1].own
 
 
 async def test_an_agent_that_ends_with_its_tool_s_result_is_asked_for_the_form() -> None:
-    message, _ = await hosted("summarising", Scripted(CALL, REPLY)).take(TURN)
+    message = (await hosted("summarising", Scripted(CALL, REPLY)).take(TURN)).message
     assert (message.answer, message.calls) == ("Tarn Hollow", 2)
     assert 0 < message.repair_tokens < message.prompt_tokens + message.completion_tokens
 
 
 async def test_a_user_s_own_agent_needs_no_model_of_ours_and_its_reported_tokens_count() -> None:
     model = Scripted(REPLY)
-    message, usage = await hosted("own", model).take(TURN)
+    result = await hosted("own", model).take(TURN)
+    message, usage = result.message, result.usage
     assert message.answer == "Tarn Hollow"
     assert model.requests == []
     assert (message.calls, message.prompt_tokens, usage) == (1, 20, Usage(1, 20, 0, 5))
@@ -232,10 +235,10 @@ async def test_a_user_s_own_agent_needs_no_model_of_ours_and_its_reported_tokens
 
 async def test_a_reply_that_cannot_be_read_gets_one_repair_and_is_unparsed_after_that() -> None:
     MADE.clear()
-    message, _ = await hosted("sloppy").take(TURN)
+    message = (await hosted("sloppy").take(TURN)).message
     assert (message.answer, message.calls, message.repair_tokens) == ("Tarn Hollow", 2, 25)
     assert "could not be read" in MADE[0].heard[1].to_model_text()
-    message, _ = await hosted("stubborn").take(TURN)
+    message = (await hosted("stubborn").take(TURN)).message
     assert (message.status, message.answer, message.calls, message.repair_tokens) == (Status.UNPARSED, None, 2, 25)
     assert message.content == "Tarn Hollow, I think"
     assert "Answer" in message.error
@@ -251,7 +254,7 @@ async def test_an_agent_that_was_set_a_task_is_asked_again_for_the_task_s_form()
 
 
 async def test_what_a_user_s_agent_raises_is_why_the_turn_failed() -> None:
-    message, _ = await hosted("broken").take(TURN)
+    message = (await hosted("broken").take(TURN)).message
     assert (message.status, message.error) == (Status.FAILED, "LookupError: no such book")
 
 
@@ -263,7 +266,8 @@ async def test_an_async_function_and_an_agent_of_agent_framework_hold_a_role(age
     Image.new("RGB", (2, 2)).save(tmp_path / "poster.png")
     sources = (*SOURCES[:2], replace(SOURCES[2], image=str(tmp_path / "poster.png")))
     turn = replace(TURN, question=replace(QUESTION, evidence=sources), agent=VISUAL[0].name)
-    message, usage = await hosted(agent, role=VISUAL[0]).take(turn)
+    result = await hosted(agent, role=VISUAL[0]).take(turn)
+    message, usage = result.message, result.usage
     assert (message.answer, message.status, message.calls, message.repair_tokens) == ("Tarn Hollow", Status.OK, 2, 25)
     assert (message.prompt_tokens, usage) == (40, Usage(2, 40, 0, 10))
     first, second = ASKED
@@ -274,7 +278,7 @@ async def test_an_async_function_and_an_agent_of_agent_framework_hold_a_role(age
 
 @pytest.mark.parametrize("agent", ["silent", "no_agent"])
 async def test_what_is_no_text_and_no_agent_is_a_failed_turn(agent: str) -> None:
-    message, _ = await hosted(agent).take(TURN)
+    message = (await hosted(agent).take(TURN)).message
     assert message.status is Status.FAILED
     assert message.error.startswith("TypeError")
 
@@ -287,7 +291,7 @@ async def test_evidence_is_cut_until_the_prompt_fits() -> None:
             return Completion(request.id, REPLY, 10, 3)
 
     agent = HostedAgent(replace(TEXTUAL[0], agent=f"{__name__}:assistant"), Small())
-    message, _ = await agent.take(TURN)
+    message = (await agent.take(TURN)).message
     assert (message.answer, message.cut) == ("Tarn Hollow", ("t2",))
 
 
@@ -300,7 +304,8 @@ async def test_a_repair_that_does_not_fit_is_asked_of_a_new_agent_with_less_evid
             return done
 
     model = Small("Tarn Hollow, I think", REPLY)
-    message, usage = await hosted("assistant", model).take(TURN)
+    result = await hosted("assistant", model).take(TURN)
+    message, usage = result.message, result.usage
     assert (message.answer, message.status, message.cut) == ("Tarn Hollow", Status.OK, ("t2",))
     assert (message.calls, message.repair_tokens, usage.calls) == (2, 13, 2)
     assert "Lake Orm" not in model.requests[2].shared
@@ -308,7 +313,7 @@ async def test_a_repair_that_does_not_fit_is_asked_of_a_new_agent_with_less_evid
 
 
 async def test_an_agent_that_cannot_be_closed_has_answered(caplog: pytest.LogCaptureFixture) -> None:
-    message, _ = await hosted("stuck").take(TURN)
+    message = (await hosted("stuck").take(TURN)).message
     assert (message.answer, message.status) == ("Tarn Hollow", Status.OK)
     assert "text_critic" in caplog.text
 
@@ -318,7 +323,7 @@ async def test_it_recalls_its_own_turns_and_hears_its_colleagues() -> None:
     agent = hosted("assistant", model)
     heard = Heard(Message("1/b", "b", 1, "I saw Salt Quay.", "Salt Quay"), 1.0)
     await agent.take(TURN)
-    message, _ = await agent.take(replace(TURN, round=2, recall=1, heard=(heard,)))
+    message = (await agent.take(replace(TURN, round=2, recall=1, heard=(heard,)))).message
     assert "[text_critic, round 1] [t1] says so. Answer: Tarn Hollow" in model.requests[1].own
     assert "I saw Salt Quay." in model.requests[1].own
     assert message.heard == ("1/b",)

@@ -53,7 +53,7 @@ class Scripted:
 async def taken(turn: Turn, *replies: str | Completion, schema: bool = False) -> tuple[Message, list[Request]]:
     """The message of an agent whose model replies so, and what the model was asked."""
     model = Scripted(*replies, schema=schema)
-    message, _ = await RoleAgent(ALONE, model).take(turn)
+    message = (await RoleAgent(ALONE, model).take(turn)).message
     assert model.replies == []
     return message, model.asked
 

@@ -103,7 +103,7 @@ def do(
         task=Task("Do what the form asks for.", form, inputs),
         directive=directive,
     )
-    return asyncio.run(RoleAgent(DECISION, Reader(EXACT)).take(turn))[0]
+    return asyncio.run(RoleAgent(DECISION, Reader(EXACT)).take(turn)).message
 
 
 def test_every_kind_of_field_is_filled_and_read_back() -> None:
@@ -357,7 +357,7 @@ def test_an_answer_goes_by_what_its_turn_is_given_and_by_what_tasks_brought_to_l
         (Turn("d", Question("q", ASKED), "decision", 9, 5, heard), "Paul Venn"),
         (Turn("d", Question("q", ASKED), "decision", 9, 5), None),
     ):
-        message = asyncio.run(RoleAgent(DECISION, Reader(EXACT)).take(turn))[0]
+        message = asyncio.run(RoleAgent(DECISION, Reader(EXACT)).take(turn)).message
         assert (message.status, message.answer) == (Status.OK, expected)
 
 

@@ -20,6 +20,7 @@ from actors.messages import Completion, Message, Question, Request, Trace, Turn
 from actors.processes import runs
 from actors.runtime.cluster import Cluster
 from actors.settings import AgentSettings, RaySettings
+from experiments.running.speakers import Metered
 from tests.support.waiting import until
 from topologies.baselines import constant_wiring
 from topologies.graphs import complete
@@ -124,7 +125,7 @@ async def discuss(
 ) -> list[Trace]:
     """Hold discussions; `disturb` is set once a third of them is over."""
     cluster.launch_replicas(partial(Slow, 4), replicas, cpus=0, gpus=0, capacity=4, pool=pool)
-    team = cluster.launch_agents((*ROLES, DECISION), AgentSettings(retries=0), pool=pool).team()
+    team = cluster.launch_agents((*ROLES, DECISION), AgentSettings(retries=0), pool=pool).speaker()
     await cluster.wait_until_ready()
     wiring = constant_wiring(complete(len(ROLES)), len(ROLES), 2)
     topology = Wired("full", [role.name for role in ROLES], wiring)
@@ -247,7 +248,7 @@ async def test_a_model_that_cannot_be_loaded_again_is_an_error_and_not_a_hang(cl
 
 async def test_turns_that_no_replica_can_serve_have_failed_with_the_reason(cluster: Cluster) -> None:
     cluster.launch_replicas(Broken, replicas=1, cpus=0, gpus=0, pool="broken")
-    team = cluster.launch_agents((*ROLES, DECISION), AgentSettings(retries=1), pool="broken").team()
+    team = cluster.launch_agents((*ROLES, DECISION), AgentSettings(retries=1), pool="broken").speaker()
     await cluster.wait_until_ready()
     wiring = constant_wiring(complete(len(ROLES)), len(ROLES), 1)
     trace = await run_discussion(Wired("full", [r.name for r in ROLES], wiring), Question("q", "?"), team, seed=1)
@@ -257,11 +258,11 @@ async def test_turns_that_no_replica_can_serve_have_failed_with_the_reason(clust
 
 async def test_a_turn_that_nobody_waits_for_is_taken_out_of_the_model(cluster: Cluster, tmp_path: Path) -> None:
     cluster.launch_replicas(partial(Endless, tmp_path), replicas=1, cpus=0, gpus=0, pool="endless")
-    team = cluster.launch_agents(ROLES[:1], AgentSettings(), pool="endless").team()
+    team = cluster.launch_agents(ROLES[:1], AgentSettings(), pool="endless").speaker()
     await cluster.wait_until_ready()
 
     def ask(seed: int) -> asyncio.Task[Message]:
-        return asyncio.create_task(team.ask(Turn(f"d{seed}", Question("q", "?"), ROLES[0].name, 1, seed)))
+        return asyncio.create_task(team.take(Turn(f"d{seed}", Question("q", "?"), ROLES[0].name, 1, seed)))
 
     given_up, kept = ask(1), ask(2)
     await until(lambda: (tmp_path / "begun 1").exists() and (tmp_path / "begun 2").exists())
@@ -288,13 +289,13 @@ async def test_two_pools_run_side_by_side(cluster: Cluster) -> None:
     for pool in ("answers", "judges"):
         cluster.launch_replicas(partial(Named, pool), replicas=1, cpus=0, gpus=0, pool=pool)
     came_up: list[tuple[str, int]] = []
-    team = cluster.launch_agents(ROLES[:1], AgentSettings(retries=0), pool="answers").team()
+    team = Metered(cluster.launch_agents(ROLES[:1], AgentSettings(retries=0), pool="answers").speaker())
     await cluster.wait_until_ready(lambda kind, loading: came_up.append((kind, loading)))
     assert [loading for kind, loading in came_up if kind == "replica"] == [1, 0]
     assert sorted(kind for kind, _ in came_up) == ["agent", "replica", "replica"]
-    said = await team.ask(Turn("d", Question("q", "?"), ROLES[0].name, 1, 0))
+    said = await team.take(Turn("d", Question("q", "?"), ROLES[0].name, 1, 0))
     judged = await cluster.model(pool="judges").complete(request("r"))
-    assert (said.content.split()[0], judged.text.split()[0]) == ("answers", "judges")
+    assert (said.message.content.split()[0], judged.text.split()[0]) == ("answers", "judges")
     assert team.usage[ROLES[0].name].calls >= 1
 
 

@@ -10,6 +10,7 @@ from actors.errors import MemoryLost
 from actors.messages import Completion, Question, Request, Turn
 from actors.runtime.inline import Inline
 from actors.settings import AgentSettings
+from experiments.running.speakers import Metered
 from topologies.baselines import constant_wiring
 from topologies.graphs import complete
 from topologies.topology import Wired, run_discussion
@@ -46,7 +47,7 @@ def runtime() -> Inline:
 
 
 async def test_instances_speak_under_their_own_names_and_have_a_usage_each() -> None:
-    team = runtime().launch_agents([*CRITICS, SCIENTIST, DECISION], AgentSettings()).team()
+    team = Metered(runtime().launch_agents([*CRITICS, SCIENTIST, DECISION], AgentSettings()).speaker())
     agents = [*NAMES, SCIENTIST.name]
     walk = Wired("full", agents, constant_wiring(complete(4), 4, rounds=2))
     trace = await run_discussion(walk, QUESTION, team, seed=5)
@@ -55,20 +56,20 @@ async def test_instances_speak_under_their_own_names_and_have_a_usage_each() -> 
 
 
 async def test_an_instance_remembers_its_own_turns_alone_and_all_forget_a_closed_discussion() -> None:
-    team = runtime().launch_agents(CRITICS, AgentSettings()).team()
-    await team.ask(Turn("d", QUESTION, NAMES[0], 1, seed=0))
-    await team.ask(Turn("d", QUESTION, NAMES[0], 2, seed=0, recall=1))
+    team = runtime().launch_agents(CRITICS, AgentSettings()).speaker()
+    await team.take(Turn("d", QUESTION, NAMES[0], 1, seed=0))
+    await team.take(Turn("d", QUESTION, NAMES[0], 2, seed=0, recall=1))
     with pytest.raises(MemoryLost):
-        await team.ask(Turn("d", QUESTION, NAMES[1], 2, seed=0, recall=1))
+        await team.take(Turn("d", QUESTION, NAMES[1], 2, seed=0, recall=1))
     team.close("d")
     with pytest.raises(MemoryLost):
-        await team.ask(Turn("d", QUESTION, NAMES[0], 3, seed=0, recall=2))
+        await team.take(Turn("d", QUESTION, NAMES[0], 3, seed=0, recall=2))
 
 
 async def test_instances_ask_the_model_of_their_role_in_another_process_too() -> None:
     roles = [*CRITICS, SCIENTIST]
     agents = runtime().launch_agents(roles, AgentSettings(), others={CRITIC.name: ("theirs", None)})
     assert list(agents.sources) == [CRITIC.name, SCIENTIST.name]
-    for team in (agents.team(), pickle.loads(pickle.dumps(agents)).team()):
-        said = [await team.ask(Turn("d", QUESTION, role.name, 1, seed=0)) for role in roles]
-        assert [message.answer for message in said] == ["theirs"] * 3 + ["ours"]
+    for team in (agents.speaker(), pickle.loads(pickle.dumps(agents)).speaker()):
+        said = [await team.take(Turn("d", QUESTION, role.name, 1, seed=0)) for role in roles]
+        assert [result.message.answer for result in said] == ["theirs"] * 3 + ["ours"]

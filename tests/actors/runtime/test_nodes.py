@@ -41,7 +41,7 @@ class Says:
 
 async def discussed(cluster: Cluster) -> list[str | None]:
     cluster.launch_replicas(partial(Says, 2000), replicas=NODES, cpus=0.5, gpus=0)
-    team = cluster.launch_agents((*ROLES, DECISION), AgentSettings()).team()
+    team = cluster.launch_agents((*ROLES, DECISION), AgentSettings()).speaker()
     await cluster.wait_until_ready()
     wiring = constant_wiring(complete(len(ROLES)), len(ROLES), 2)
     topology = Wired("full", [role.name for role in ROLES], wiring)

@@ -19,10 +19,11 @@ from experiments.attacks.attack_metrics import Harm
 from experiments.attacks.kind import AttackContext, AttackKind, AttackSettings, Phase
 from experiments.attacks.persuasion import APPEALS
 from experiments.attacks.poison import PLANTED
-from experiments.conformance.scripted import ScriptedTeam
+from experiments.conformance.scripted import ScriptedSpeaker
 from experiments.datasets.item import Item, Score
 from experiments.metrics.answer_metrics import exact_match, list_f1
 from experiments.records.records import encode_trace
+from experiments.running.speakers import attacked_discussion
 from topologies.baselines import Single, constant_wiring
 from topologies.graphs import complete
 from topologies.topology import Topology, Wired, run_discussion
@@ -67,7 +68,7 @@ class Films:
         return Score(exact_match(answer, item.gold), list_f1(answer, item.gold))
 
 
-class Office(ScriptedTeam):
+class Office(ScriptedSpeaker):
     """The team with its decision agent and the one that works alone."""
 
     def __init__(self, settings: ReaderSettings | None = None) -> None:
@@ -93,8 +94,8 @@ async def discussed(
 ) -> Trace:
     asked = asked or item(7)
     team = office or Office()
-    return await by.run_discussion(
-        topology or everybody(), asked, asked.question, team, SEED, phase=phase, number=number
+    return await attacked_discussion(
+        by, topology or everybody(), asked, asked.question, team, SEED, phase=phase, number=number
     )
 
 
@@ -297,9 +298,11 @@ async def test_only_the_messages_of_the_agents_named_are_rewritten() -> None:
 async def test_methods_and_samples_meet_the_same_tampering() -> None:
     by = attack(kind="tamper", share=0.5)
     asked = item(7)
-    first = await by.run_discussion(everybody(), asked, asked.question, Office(), SEED, phase="evaluate", number=0)
-    other = await by.run_discussion(
-        everybody(), asked, asked.question, Office(), SEED, phase="train", number=3, sample=4
+    first = await attacked_discussion(
+        by, everybody(), asked, asked.question, Office(), SEED, phase="evaluate", number=0
+    )
+    other = await attacked_discussion(
+        by, everybody(), asked, asked.question, Office(), SEED, phase="train", number=3, sample=4
     )
     assert [turn.tampered for turn in first.turns] == [turn.tampered for turn in other.turns]
     assert any(turn.tampered for turn in first.turns)

@@ -22,6 +22,7 @@ from experiments.datasets.item import Item
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
 from experiments.evidence.retrieval_settings import RetrievalSettings
+from experiments.running.speakers import attacked_discussion
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
 from tests.experiments.attacks.test_attacks import SEED, Films, Office, attack, everybody, item
@@ -56,7 +57,7 @@ def poisoned(
 
 async def answered(by: Attack, evidence: Evidence, asked: Item, phase: Any = "evaluate") -> Trace:
     question = await evidence.question(asked)
-    return await by.run_discussion(everybody(), asked, question, Office(), SEED, phase=phase, number=0)
+    return await attacked_discussion(by, everybody(), asked, question, Office(), SEED, phase=phase, number=0)
 
 
 async def test_a_published_source_is_found_by_its_own_question_and_clean_discussions_find_none(tmp_path: Path) -> None:
@@ -117,7 +118,9 @@ async def test_a_vision_model_gets_a_picture_with_the_text_in_it(photo: Path) ->
     requests = []
     for share in (0.0, 1.0):
         office, by = Office(), attack(kind="picture", share=share)
-        trace = await by.run_discussion(everybody(), asked, asked.question, office, SEED, phase="evaluate", number=0)
+        trace = await attacked_discussion(
+            by, everybody(), asked, asked.question, office, SEED, phase="evaluate", number=0
+        )
         requests.append(next(request for request in office.requests if request.images))
     (clean,), (altered,) = (request.images for request in requests)
     assert str(trace.target) in altered.text
@@ -143,6 +146,6 @@ def test_a_drawn_picture_is_one_file_and_another_text_is_another(photo: Path, tm
 
 async def test_a_planted_picture_is_a_file_that_models_can_read() -> None:
     office, by, asked = Office(), attack(kind="poison", source="image"), item(7)
-    await by.run_discussion(everybody(), asked, asked.question, office, SEED, phase="evaluate", number=0)
+    await attacked_discussion(by, everybody(), asked, asked.question, office, SEED, phase="evaluate", number=0)
     planted = {image for request in office.requests for image in request.images if image.title == by.target(asked)}
     assert {read_picture(str(image.image)).size for image in planted} == {(640, 360)}

@@ -11,13 +11,13 @@ from actors.messages import Trace
 from experiments.attacks.attack_metrics import attack_cost
 from experiments.attacks.catalogue import attack_kind
 from experiments.attacks.kind import AttackSettings
-from experiments.conformance.scripted import ScriptedTeam
+from experiments.conformance.scripted import ScriptedSpeaker
 from tests.experiments.attacks.test_attacks import SEED, TEAM, Office, attack, chain, discussed, everybody, item, said
 from topologies.topology import Wired, run_discussion
 from topologies.wiring import Wiring
 
 
-def prompt(office: ScriptedTeam, round: int, agent: str) -> str:
+def prompt(office: ScriptedSpeaker, round: int, agent: str) -> str:
     [request] = [request for request in office.requests if request.id.endswith(f"/{round}/{agent}")]
     return request.own
 

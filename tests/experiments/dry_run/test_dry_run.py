@@ -24,11 +24,11 @@ from experiments.dry_run import dry_run
 from experiments.dry_run.counts import PhaseCounts, RunCounts, counts_table, hours
 from experiments.dry_run.dry_run import count_run
 from experiments.dry_run.dry_sweep import dry_run_sweep
-from experiments.dry_run.simulated_team import SimulatedCache, SimulatedTeam
+from experiments.dry_run.simulated_speaker import SimulatedAgents, SimulatedCache, SimulatedSpeaker
 from experiments.dry_run.token_count import TokenCounter, counter_of, tokens_of_size
 from experiments.evidence.evidence import Evidence
 from experiments.jobs import plan_of
-from experiments.running.evaluation import watched_topology
+from experiments.running.calibration import watched_topology
 from experiments.running.inputs import open_dataset, watched_items
 from experiments.sweeps.expansion import plan_sweep
 from retrieval.embed import make_encoder
@@ -38,6 +38,7 @@ from topologies.baselines import Single
 from topologies.catalogue import find_methods
 from topologies.learning.course import Course, StepScores, TrainingStep
 from topologies.learning.learned_topology import LearnedTopology, make_learner
+from topologies.topology import run_discussion
 
 WORDS = """experiment=mmqa_prune data.limit=6 pruning.steps=3 training.samples=2 topology.text=[critic,scientist]
 topology.visual=[scientist] retrieval.texts=3 retrieval.pictures=1""".split()
@@ -63,7 +64,7 @@ async def discussed(cache: Path, *words: str) -> dict[str, list[Message]]:
     agents = {role.name: RoleAgent(role, reader, config.agents) for role in (*roles, *plan_of(config).roles.others)}
 
     async def ask(turn: Turn) -> Message:
-        message, _ = await agents[turn.agent].take(turn)
+        message = (await agents[turn.agent].take(turn)).message
         return message
 
     names = [role.name for role in roles]
@@ -205,11 +206,12 @@ def test_too_few_training_questions_are_found_out_before_anything_is_spent(
 def test_equal_prompts_are_counted_as_one_distinct_call() -> None:
     config = load(WORDS)
     roles = plan_of(config).roles.team
-    team = SimulatedTeam((*roles, DECISION, SINGLE), config.agents, counter_of(plan_of(config).models.main), {}, {})
+    agents = SimulatedAgents((*roles, DECISION, SINGLE), config.agents, counter_of(plan_of(config).models.main), {}, {})
     single, counts, cache = Single("single"), PhaseCounts(), SimulatedCache()
     for question in ("a", "b"):
         for sample in range(5):
-            asyncio.run(team.run_discussion(single, Question(question, "Where?"), 0, sample, counts, cache))
+            speaker = SimulatedSpeaker(agents, counts, cache)
+            asyncio.run(run_discussion(single, Question(question, "Where?"), speaker, 0, sample))
     assert (counts.calls, counts.made) == (10, 2)
     assert counts.scaled("x", 100).made == 20
 

@@ -9,7 +9,7 @@ from experiments.config.loading import load
 from experiments.config.references import overrides_again
 from experiments.dry_run.counts import EarlierRun, counts_table
 from experiments.dry_run.dry_run import count_run
-from experiments.dry_run.simulated_team import simulated_reply
+from experiments.dry_run.simulated_speaker import simulated_reply
 from experiments.jobs import plan_of
 from experiments.records import usage
 from experiments.records.recorder import RunFolder

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from actors.errors import TooManyFailures, UserError
-from actors.messages import Kind, Message, Question, Source, Triple, Turn, Usage
+from actors.messages import Kind, Question, Source, Triple, Turn, TurnResult, Usage
 from experiments.config.loading import load
-from experiments.conformance.scripted import ScriptedTeam
+from experiments.conformance.scripted import ScriptedSpeaker
 from experiments.datasets.item import Item
 from experiments.dry_run.dry_run import count_run
 from experiments.evidence.evidence import Evidence
@@ -60,16 +60,16 @@ class Corpus:
         return iter(())
 
 
-class Dying(ScriptedTeam):
+class Dying(ScriptedSpeaker):
     """A team whose process ends after so many turns."""
 
     left = 2
 
-    async def ask(self, turn: Turn) -> Message:
+    async def take(self, turn: Turn) -> TurnResult:
         if not self.left:
             raise RuntimeError("killed")
         self.left -= 1
-        return await super().ask(turn)
+        return await super().take(turn)
 
 
 def context(folder: Path, recorder: Recorder, *words: str) -> RunContext:
@@ -78,7 +78,7 @@ def context(folder: Path, recorder: Recorder, *words: str) -> RunContext:
     evidence = Evidence(store, RetrievalSettings(scope="corpus"))
     tracker = Tracker(recorder.run.path, {}, WandbSettings(mode="disabled"))
     about: Any = plan_of(config), Corpus(), evidence, recorder, tracker, Progress()
-    return RunContext.of(*about, ScriptedTeam(ROLES))
+    return RunContext.of(*about, ScriptedSpeaker(ROLES))
 
 
 @pytest.fixture
@@ -89,17 +89,17 @@ def recorder(tmp_path: Path) -> Iterator[Recorder]:
         yield recorder
 
 
-def by(run: RunContext, team: ScriptedTeam) -> RunContext:
+def by(run: RunContext, team: ScriptedSpeaker) -> RunContext:
     """The run with another team, whose turns are its usage."""
 
     def spent() -> dict[str, Usage]:
         return {EXTRACTOR.name: Usage(calls=len(team.turns))}
 
-    return replace(run, team=team, usage=UsageLog(run.recorder.run, spent))
+    return replace(run, speaker=team, usage=UsageLog(run.recorder.run, spent))
 
 
 async def test_a_graph_is_built_of_what_the_model_says_of_each_source(tmp_path: Path, recorder: Recorder) -> None:
-    team, run = ScriptedTeam(ROLES), context(tmp_path, recorder)
+    team, run = ScriptedSpeaker(ROLES), context(tmp_path, recorder)
     stated = await extract_graph(by(run, team))
     # Two passages are one, and a picture of which nothing is said has nothing to take apart.
     assert len(team.turns) == 4
@@ -114,15 +114,15 @@ async def test_a_graph_is_built_of_what_the_model_says_of_each_source(tmp_path: 
 
 
 async def test_nothing_is_asked_for_twice_and_a_kill_loses_no_source(tmp_path: Path, recorder: Recorder) -> None:
-    whole, run = ScriptedTeam(ROLES), context(tmp_path / "whole", recorder)
+    whole, run = ScriptedSpeaker(ROLES), context(tmp_path / "whole", recorder)
     expected = await extract(GRAPH, by(run, whole), SOURCES.__iter__)
     run, dying = context(tmp_path / "killed", recorder, "concurrency=1"), Dying(ROLES)
     with pytest.raises(RuntimeError):
         await extract(GRAPH, by(run, dying), SOURCES.__iter__)
-    again = ScriptedTeam(ROLES)
+    again = ScriptedSpeaker(ROLES)
     assert await extract(GRAPH, by(run, again), SOURCES.__iter__) == expected
     assert len(dying.turns) + len(again.turns) <= len(whole.turns) + 1
-    silent = ScriptedTeam(ROLES)
+    silent = ScriptedSpeaker(ROLES)
     await extract(GRAPH, by(run, silent), SOURCES.__iter__)
     assert silent.turns == []
 
@@ -132,7 +132,7 @@ async def test_the_file_is_the_same_at_any_concurrency(tmp_path: Path, recorder:
     for name, concurrency in (("one", 1), ("many", 8)):
         run, team = (
             context(tmp_path / name, recorder, f"concurrency={concurrency}"),
-            ScriptedTeam(ROLES, delays=Random(3)),
+            ScriptedSpeaker(ROLES, delays=Random(3)),
         )
         await extract(GRAPH, by(run, team), SOURCES.__iter__)
         (file,) = (tmp_path / name / "indexes").glob("triples-*.jsonl")
@@ -143,16 +143,16 @@ async def test_the_file_is_the_same_at_any_concurrency(tmp_path: Path, recorder:
 async def test_a_source_whose_turn_failed_is_asked_about_again_and_one_unreadable_is_not(
     tmp_path: Path, recorder: Recorder
 ) -> None:
-    run, unreachable = context(tmp_path, recorder), ScriptedTeam(ROLES, failing=[EXTRACTOR.name])
+    run, unreachable = context(tmp_path, recorder), ScriptedSpeaker(ROLES, failing=[EXTRACTOR.name])
     with pytest.raises(TooManyFailures):
         await extract(GRAPH, by(run, unreachable), SOURCES.__iter__)
-    team = ScriptedTeam(ROLES)
+    team = ScriptedSpeaker(ROLES)
     kept = await extract(GRAPH, by(run, team), SOURCES.__iter__)
     assert len(kept) == len(team.turns) == 4
     garbled = replace(next(iter(kept.values())), values=(), error="Triple: nothing there")
     (file,) = (tmp_path / "indexes").glob("triples-*.jsonl")
     file.write_text("".join(f"{one.encode()}\n" for one in [*list(kept.values())[1:], garbled]))
-    silent = ScriptedTeam(ROLES)
+    silent = ScriptedSpeaker(ROLES)
     assert (await extract(GRAPH, by(run, silent), SOURCES.__iter__))[garbled.key] == garbled
     assert silent.turns == []
 
@@ -160,7 +160,7 @@ async def test_a_source_whose_turn_failed_is_asked_about_again_and_one_unreadabl
 async def test_captions_are_written_of_pictures_alone_and_found_by_their_words(
     tmp_path: Path, recorder: Recorder
 ) -> None:
-    run, team = context(tmp_path, recorder, "retrieval.captions=model"), ScriptedTeam(ROLES)
+    run, team = context(tmp_path, recorder, "retrieval.captions=model"), ScriptedSpeaker(ROLES)
     store = await write_captions(by(run, team))
     assert {turn.agent for turn in team.turns} == {CAPTIONER.name}
     assert {turn.question.evidence[0].id for turn in team.turns} == {"i1", "i2"}
@@ -189,7 +189,7 @@ async def test_pictures_with_captions_of_the_model_are_searched_as_the_data_set_
 
 
 async def test_agents_that_extract_see_no_question(tmp_path: Path, recorder: Recorder) -> None:
-    run, team = context(tmp_path, recorder), ScriptedTeam(ROLES)
+    run, team = context(tmp_path, recorder), ScriptedSpeaker(ROLES)
     await extract_graph(by(run, team))
     assert {request.shared.splitlines()[1] for request in team.requests} == {GRAPH.asks}
     assert all(request.images == () for request in team.requests)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from actors.messages import FieldKind, Kind, Message, Source, Status, Turn
 from experiments.config.loading import load
-from experiments.conformance.scripted import ScriptedTeam
+from experiments.conformance.scripted import ScriptedSpeaker
 from experiments.dry_run.dry_run import count_run
 from experiments.evidence import extraction
 from experiments.evidence.extraction import GRAPH, MISSED, Extracted, parts_of, statements
@@ -26,7 +26,7 @@ FILMS = [f"Film {letter}{other} Harbour" for letter in "ABCDEF" for other in "gh
 LONG = Source("long", "long", Kind.TEXT, "Films", " ".join(f"{film} was directed by Paul Venn." for film in FILMS))
 
 
-class Saying(ScriptedTeam):
+class Saying(ScriptedSpeaker):
     """An extractor that says these lists of triples in turn, and fails where there is none."""
 
     def __init__(self, *said: tuple[str, ...] | Status) -> None:
@@ -76,7 +76,7 @@ async def test_looks_end_at_their_number_and_where_nothing_was_found_or_a_turn_f
 async def test_the_embedded_reader_gives_on_a_further_look_what_it_has_not_given_before(
     looks: int, turns: int, found: int, tmp_path: Path, recorder: Recorder
 ) -> None:
-    team, run = ScriptedTeam(ROLES), context(tmp_path, recorder, f"retrieval.gleaning={looks}")
+    team, run = ScriptedSpeaker(ROLES), context(tmp_path, recorder, f"retrieval.gleaning={looks}")
     (kept,) = (await extract(GRAPH, by(run, team), lambda: iter([LONG]))).values()
     assert len(team.turns) == turns
     assert kept.error == ""
@@ -90,7 +90,7 @@ async def test_a_long_source_is_asked_about_in_parts_whose_triples_are_joined_ea
         yield LONG
 
     monkeypatch.setattr(extraction, "PART_WORDS", 100)
-    team, run = ScriptedTeam(ROLES), context(tmp_path, recorder)
+    team, run = ScriptedSpeaker(ROLES), context(tmp_path, recorder)
     kept = await extract(GRAPH, by(run, team), sources)
     read = [turn.question.evidence[0] for turn in team.turns]
     assert len(read) > 2

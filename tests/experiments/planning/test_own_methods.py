@@ -15,11 +15,11 @@ from actors.messages import Question, Status, Turn
 from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.config.saved import read, save
-from experiments.conformance.scripted import ScriptedTeam, answered
+from experiments.conformance.scripted import ScriptedSpeaker, answered
 from experiments.dry_run.dry_run import count_run
 from experiments.jobs import plan_of
 from experiments.planning.topologies import compared_pairs, make_topology
-from experiments.running.recorded_team import RecordedTeam
+from experiments.running.recorded_speaker import RecordedSpeaker
 from tests.experiments.running.test_attacked_run import carry_out
 from topologies.catalogue import METHODS, find_methods
 from topologies.method import Method
@@ -127,7 +127,7 @@ def test_a_class_says_itself_what_a_method_of_it_needs() -> None:
 async def test_a_class_answers_questions_with_the_team_and_its_own_role() -> None:
     [method] = named("theirs.ways:OneAfterAnother")
     roles = {role.name: role for role in (*(ROLES[agent] for agent in TEAM), *method.roles)}
-    team = ScriptedTeam(roles.values(), lambda turn: answered(f"by {turn.agent}", 0.5))
+    team = ScriptedSpeaker(roles.values(), lambda turn: answered(f"by {turn.agent}", 0.5))
     trace = await made(method).answer(QUESTION, team.ask, 7)
     assert (trace.method, trace.answer, trace.status) == ("one_after_another", "by umpire", Status.OK)
     assert [turn.agent for turn in trace.turns] == [*TEAM, "umpire"]
@@ -139,7 +139,7 @@ async def test_a_function_or_a_method_of_somebody_else_answers_too() -> None:
         return answered(f"by {turn.agent}", 0.5)
 
     for method, first in zip(named("theirs.ways:reversed_chain", "theirs.ways:ALSO"), TEAM[::-1], strict=True):
-        team = ScriptedTeam(ROLES.values(), reply)
+        team = ScriptedSpeaker(ROLES.values(), reply)
         trace = await made(method).answer(QUESTION, team.ask, 7)
         assert (trace.method, trace.answer) == (method.name, "by decision")
         assert team.turns[0].agent == first
@@ -153,7 +153,7 @@ def test_a_run_of_it_learns_nothing_is_scored_under_its_name_and_is_replayed(tmp
     assert list(rows) == ["single", "one_after_another"]
     traces = list(folder.traces("evaluate-one_after_another"))
     assert [trace.turns[-1].agent for trace in traces] == ["umpire", "umpire"]
-    replayed = carry_out(words, tmp_path, team=RecordedTeam(folder))
+    replayed = carry_out(words, tmp_path, speaker=RecordedSpeaker(folder))
     assert list(replayed.traces("evaluate-one_after_another")) == traces
 
 

@@ -6,17 +6,22 @@ from pathlib import Path
 import pytest
 
 from actors.errors import UserError
-from actors.messages import Abilities, Completion, Message, Question, Role, Turn, Usage
+from actors.messages import Abilities, Completion, Message, Question, Role, Turn, TurnResult, Usage
 from actors.messages import Modality as M
 from actors.runtime.inline import InlineClient
 from actors.runtime.pool import ReplicaPool
-from actors.runtime.team import LiveTeam, make_agent
+from actors.runtime.team import LiveSpeaker, make_agent
 from actors.settings import AgentSettings
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.timings import DiscussionTimes, TimingLog, of_trace, times_of_turns
+from experiments.running.speakers import Metered
 from tests.support import fake_run
 
 PHASE = "evaluate-m3prune"
+
+
+def used(**usage: int) -> TurnResult:
+    return TurnResult(Message("1/reader", "reader", 1), Usage(**usage))
 
 
 def turn(agent: str = "reader", round: int = 1, number: int = 0, sample: int = 0) -> Turn:
@@ -25,7 +30,7 @@ def turn(agent: str = "reader", round: int = 1, number: int = 0, sample: int = 0
 
 def held(log: TimingLog, number: int, seconds: float, sample: int = 0) -> None:
     for round in (1, 2):
-        log.turn(turn("reader", round, number, sample), time.monotonic() - seconds, Usage(cached_tokens=7, replica=2))
+        log.turn(turn("reader", round, number, sample), used(cached_tokens=7, replica=2), time.monotonic() - seconds)
     log.ended(PHASE, fake_run.trace(number, sample=sample))
 
 
@@ -66,8 +71,8 @@ def test_of_a_discussion_that_was_held_again_the_last_line_counts_and_a_cut_one_
 
 def test_a_turn_that_was_asked_again_has_the_later_time(run: RunFolder) -> None:
     log = TimingLog(run)
-    log.turn(turn(), time.monotonic() - 50, Usage(replica=1))
-    log.turn(turn(), time.monotonic() - 5, Usage(replica=2))
+    log.turn(turn(), used(replica=1), time.monotonic() - 50)
+    log.turn(turn(), used(replica=2), time.monotonic() - 5)
     log.ended(PHASE, fake_run.trace(0))
     assert times(run, 0).turns["1/reader"].replica == 2
 
@@ -100,15 +105,16 @@ class Replica:
 
 
 async def test_the_replica_and_its_cached_tokens_arrive_with_the_turn_and_not_in_sums() -> None:
-    noted: list[tuple[Turn, float, Usage]] = []
+    noted: list[tuple[Turn, TurnResult, float]] = []
     pool = ReplicaPool([Replica(), Replica()])  # type: ignore[list-item]
     agent = make_agent(Role("reader", M.TEXT, ""), pool, AgentSettings())
-    team = LiveTeam({"reader": InlineClient(agent)})
-    metered = team.metered(lambda *each: noted.append(each))
-    message = await metered.ask(turn())
-    await team.ask(turn())  # of another phase
-    [(asked, asked_s, usage)] = noted
-    assert isinstance(message, Message)
+    team = LiveSpeaker({"reader": InlineClient(agent)})
+    metered = Metered(team, lambda *each: noted.append(each))
+    result = await metered.take(turn())
+    await team.take(turn())  # of another phase
+    [(asked, answered, asked_s)] = noted
+    assert answered is result
+    usage = answered.usage
     assert asked == turn()
     assert asked_s <= time.monotonic()
     assert usage.cached_tokens == 4

@@ -15,7 +15,7 @@ from experiments.attacks.attack_metrics import Harm, attackers_found, edge_measu
 from experiments.config.config import Config
 from experiments.config.loading import load, load_overrides
 from experiments.config.saved import save
-from experiments.conformance.scripted import ScriptedTeam
+from experiments.conformance.scripted import ScriptedSpeaker
 from experiments.datasets.item import Score
 from experiments.evidence.evidence import Evidence
 from experiments.jobs import plan_of
@@ -26,18 +26,19 @@ from experiments.records.records import Scored
 from experiments.records.tracking import Tracker, WandbSettings
 from experiments.running.discussions import Discussions
 from experiments.running.inputs import open_dataset, open_store
-from experiments.running.recorded_team import RecordedTeam
-from experiments.running.run_context import MeteredTeam, RunContext
+from experiments.running.recorded_speaker import RecordedSpeaker
+from experiments.running.run_context import RunContext
 from experiments.unused import check_used
 from tests.support.fake_run import item, trace
 from topologies.learning.learned_topology import make_learner
+from topologies.topology import Speaker
 from topologies.wiring import Edges
 
 SMALL = """experiment=mmqa_prune data.limit=4 pruning.steps=2 training.samples=2 wandb.mode=disabled figures=false
 topology.text=[critic,scientist] topology.visual=[critic] methods=[single,full,m3prune]""".split()
 
 
-class Team(ScriptedTeam):
+class Team(ScriptedSpeaker):
     """The roles of a configuration."""
 
     def __init__(self, config: Config) -> None:
@@ -48,7 +49,7 @@ def carry_out(
     words: list[str],
     output: Path,
     folder: RunFolder | None = None,
-    team: MeteredTeam | None = None,
+    speaker: Speaker | None = None,
     side_by_side: bool = True,
 ) -> RunFolder:
     """A run, or what is left of it to do."""
@@ -64,7 +65,10 @@ def carry_out(
     evidence = Evidence(open_store(config.retrieval, dataset, cache), config.retrieval)
     tracker = Tracker(folder.path, asdict(config), WandbSettings(mode="disabled"))
     with Recorder(folder) as recorder:
-        context = RunContext.of(plan, dataset, evidence, recorder, tracker, Progress(), team or Team(config))
+        recorded = isinstance(speaker, RecordedSpeaker)
+        context = RunContext.of(
+            plan, dataset, evidence, recorder, tracker, Progress(), speaker or Team(config), recorded=recorded
+        )
         discussions = Discussions(context, learners, side_by_side)
         asyncio.run(discussions.run())
     about = summary.RunFacts(
@@ -119,7 +123,7 @@ def test_an_attacked_run_that_was_cut_short_ends_the_same(
 
 def test_an_attacked_run_is_replayed_as_it_was(attacked: tuple[list[str], RunFolder], output: Path) -> None:
     words, folder = attacked
-    assert contents(carry_out(words, output, team=RecordedTeam(folder))) == contents(folder)
+    assert contents(carry_out(words, output, speaker=RecordedSpeaker(folder))) == contents(folder)
 
 
 def test_the_metrics_of_an_attacked_run_say_what_the_attack_did(attacked: tuple[list[str], RunFolder]) -> None:

@@ -98,7 +98,7 @@ async def simulated(
     }
 
     async def ask(turn: Turn) -> Message:
-        return (await holders[turn.agent].take(turn))[0]
+        return (await holders[turn.agent].take(turn)).message
 
     return await Wired("m3prune", agents, walk).answer(question, ask, SEED)
 

@@ -15,7 +15,7 @@ from experiments.planning.topologies import known_of
 from experiments.records.recorder import RunFolder
 from experiments.records.records import encode_trace
 from experiments.running.inputs import open_dataset
-from experiments.running.recorded_team import RecordedTeam
+from experiments.running.recorded_speaker import RecordedSpeaker
 from tests.experiments.running.test_attacked_run import SMALL, carry_out
 from tests.experiments.running.test_twins import files, spent
 from topologies.baselines import best_single
@@ -70,7 +70,7 @@ def test_the_best_single_agent_is_the_one_with_the_best_graded_answers_alone(run
 @pytest.mark.slow
 def test_one_discussion_at_a_time_after_a_kill_and_replayed_it_is_the_same(run: RunFolder, output: Path) -> None:
     before = files(run)
-    assert files(carry_out(WORDS, output, team=RecordedTeam(run))) == before
+    assert files(carry_out(WORDS, output, speaker=RecordedSpeaker(run))) == before
     scores = run.path / "scores.jsonl"
     lines = scores.read_bytes().splitlines(keepends=True)
     [last] = [number for number, line in enumerate(lines) if b'"self_consistency"' in line][2:3]

@@ -13,7 +13,7 @@ import pytest
 from actors.agents.role_agent import RoleAgent
 from actors.agents.roles import DECISION, SINGLE, TEXTUAL, VISUAL
 from actors.errors import UserError
-from actors.messages import Kind, Message, Question, Source, Turn
+from actors.messages import Kind, Message, Question, Source, Turn, Usage
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.config.config import Config
 from experiments.config.loading import load
@@ -22,12 +22,13 @@ from experiments.datasets.item import Item, Score
 from experiments.jobs import plan_of
 from experiments.planning.plan import Plan
 from experiments.records.recorder import LearningRecorder, Recorder, RunFolder
-from experiments.running.recorded_team import RecordedTeam
+from experiments.running.recorded_speaker import RecordedSpeaker
 from experiments.running.replayed_run import check_same, copy_learning, open_recorded, replayed_dataset
+from experiments.running.speakers import Metered
 from tests.support.fake_run import learning_step
 from topologies.baselines import Single, constant_wiring
 from topologies.graphs import complete
-from topologies.topology import Topology, Wired
+from topologies.topology import Topology, Wired, ask_of
 
 ROLES = (*TEXTUAL[:2], *VISUAL[:1])
 AGENTS = [role.name for role in ROLES]
@@ -66,7 +67,7 @@ async def record(run: RunFolder, asked: list[Turn]) -> None:
 
     async def ask(turn: Turn) -> Message:
         asked.append(turn)
-        message, _ = await agents[turn.agent].take(turn)
+        message = (await agents[turn.agent].take(turn)).message
         return message
 
     with LearningRecorder(run.learned("m3prune")) as recorder:
@@ -81,30 +82,30 @@ async def record(run: RunFolder, asked: list[Turn]) -> None:
 
 
 async def test_a_replay_gives_the_recorded_discussions_without_agents(folder: RunFolder) -> None:
-    recorded = RecordedTeam(folder)
+    recorded = RecordedSpeaker(folder)
     for method in methods():
         told = list(folder.traces(f"evaluate-{method.method}"))
-        assert [await method.answer(question, recorded.ask, seed=5) for question in QUESTIONS] == told
+        assert [await method.answer(question, ask_of(recorded), seed=5) for question in QUESTIONS] == told
     samples = []
     for k, wiring in enumerate(SAMPLED):
-        samples.append(await Wired("train.m3prune", AGENTS, wiring).answer(QUESTIONS[0], recorded.ask, 5, k))
+        samples.append(await Wired("train.m3prune", AGENTS, wiring).answer(QUESTIONS[0], ask_of(recorded), 5, k))
     assert samples == list(folder.learned("m3prune").traces("train-1"))
 
 
 async def test_a_replay_spends_nothing(folder: RunFolder, asked: list[Turn]) -> None:
-    recorded = RecordedTeam(folder)
+    recorded = Metered(RecordedSpeaker(folder))
     for turn in asked:
-        await recorded.ask(turn)
-    assert not recorded.usage
+        await recorded.take(turn)
+    assert set(recorded.usage.values()) == {Usage()}
 
 
 async def test_a_closed_discussion_is_let_go_and_can_be_replayed_again(folder: RunFolder, asked: list[Turn]) -> None:
-    recorded = RecordedTeam(folder)
-    first = await recorded.ask(asked[0])
+    recorded = RecordedSpeaker(folder)
+    first = await recorded.take(asked[0])
     recorded.close(asked[0].discussion)
     recorded.close("never/opened/0")
     assert not recorded._open
-    assert await recorded.ask(asked[0]) == first
+    assert await recorded.take(asked[0]) == first
 
 
 def last(asked: list[Turn], method: str = "full") -> Turn:
@@ -114,7 +115,7 @@ def last(asked: list[Turn], method: str = "full") -> Turn:
 
 async def refusal(folder: RunFolder, turn: Turn) -> str:
     with pytest.raises(UserError) as refused:
-        await RecordedTeam(folder).ask(turn)
+        await RecordedSpeaker(folder).take(turn)
     assert "\n" not in str(refused.value)
     return str(refused.value)
 
@@ -137,7 +138,8 @@ async def test_other_messages_heard_are_refused(folder: RunFolder, asked: list[T
 
 async def test_messages_heard_in_another_order_are_the_same(folder: RunFolder, asked: list[Turn]) -> None:
     turn = last(asked)
-    assert await RecordedTeam(folder).ask(replace(turn, heard=turn.heard[::-1])) == await RecordedTeam(folder).ask(turn)
+    reversed_turn = replace(turn, heard=turn.heard[::-1])
+    assert await RecordedSpeaker(folder).take(reversed_turn) == await RecordedSpeaker(folder).take(turn)
 
 
 async def test_other_evidence_is_refused(folder: RunFolder, asked: list[Turn]) -> None:
@@ -246,7 +248,7 @@ def test_a_run_of_all_questions_can_be_replayed_with_any_number() -> None:
 async def test_a_recorded_run_is_opened_by_its_folder(folder: RunFolder, asked: list[Turn], tmp_path: Path) -> None:
     recorded, then = open_recorded(planned("model=replay", f"replay.run={folder.path}"))
     assert then.model.kind == "reader"
-    assert (await recorded.ask(asked[0])).agent == asked[0].agent
+    assert (await recorded.take(asked[0])).message.agent == asked[0].agent
     with pytest.raises(UserError, match="seed=0"):
         open_recorded(planned("model=replay", f"replay.run={folder.path}", "seed=1"))
     with pytest.raises(UserError, match="needs replay\\.run="):

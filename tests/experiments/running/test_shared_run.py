@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from actors.errors import UserError
-from actors.messages import Message, Status, Turn
+from actors.messages import Status, Turn, TurnResult
 from experiments.analysis.run_table import run_table
 from experiments.config.config import Config
 from experiments.config.loading import load
@@ -24,7 +24,7 @@ from experiments.records.records import LearningStep
 from experiments.records.tracking import Tracker
 from experiments.records.usage import by_phase
 from experiments.running.inputs import open_dataset, open_store
-from experiments.running.recorded_team import RecordedTeam
+from experiments.running.recorded_speaker import RecordedSpeaker
 from experiments.running.replayed_run import copy_learning
 from experiments.sweeps.trial_run import Report, run_trial
 from tests.experiments.running.test_attacked_run import SMALL, Team, carry_out
@@ -141,12 +141,12 @@ def test_it_is_the_same_one_discussion_at_a_time_and_in_any_order_of_methods(sha
 
 
 def test_it_is_replayed_from_the_discussions_or_with_what_was_learned(shared: RunFolder, output: Path) -> None:
-    again = carry_out(BOTH, output, team=RecordedTeam(shared))
+    again = carry_out(BOTH, output, speaker=RecordedSpeaker(shared))
     assert records(again, "m3prune", "effects") == records(shared, "m3prune", "effects")
     # Of the two effects alone: what it learned is taken over, with whose discussions it was.
     fewer = RunFolder.create(output, "fewer")
     copy_learning(shared, fewer)
-    carry_out(["methods=[full,effects]"], output, fewer, team=RecordedTeam(shared))
+    carry_out(["methods=[full,effects]"], output, fewer, speaker=RecordedSpeaker(shared))
     assert json.loads(fewer.metrics.read_text())["methods"]["effects"]["learned_from"] == "m3prune"
 
 
@@ -184,9 +184,11 @@ class Parting(Team):
 class Broken(Parting):
     """A team that fails in one method."""
 
-    async def ask(self, turn: Turn) -> Message:
-        message = await super().ask(turn)
-        return replace(message, status=Status.FAILED, error="down") if turn.discussion.startswith("full/") else message
+    async def take(self, turn: Turn) -> TurnResult:
+        result = await super().take(turn)
+        if turn.discussion.startswith("full/"):
+            return TurnResult(replace(result.message, status=Status.FAILED, error="down"))
+        return result
 
 
 async def reported(output: Path, folder: RunFolder, config: Config, team: type[Parting], most: int) -> list[Report]:
@@ -194,7 +196,7 @@ async def reported(output: Path, folder: RunFolder, config: Config, team: type[P
     dataset = open_dataset(plan_of(config), output / "cache")
     evidence = Evidence(open_store(config.retrieval, dataset, output / "cache"), config.retrieval)
     opened: Any = SimpleNamespace(
-        shared=SimpleNamespace(agents=SimpleNamespace(team=lambda id: team(config))),
+        shared=SimpleNamespace(agents=SimpleNamespace(speaker=lambda id: team(config))),
         judge=None,
         data=SimpleNamespace(of=lambda plan: (dataset, evidence)),
     )

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from actors.errors import ModelError
-from actors.messages import Message, Turn
+from actors.messages import Turn, TurnResult
 from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.records.recorder import RunFolder
@@ -24,7 +24,7 @@ class Watched(Team):
         self._open: set[str] = set()
         self._failing = failing
 
-    async def ask(self, turn: Turn) -> Message:
+    async def take(self, turn: Turn) -> TurnResult:
         method = turn.discussion.partition("/")[0]
         if method == self._failing:
             raise ModelError(f"{method} is not to be learned")
@@ -32,7 +32,7 @@ class Watched(Team):
             self._open.add(turn.discussion)
             self.begun.append(method)
             self.most = max(self.most, len(self._open))
-        return await super().ask(turn)
+        return await super().take(turn)
 
     def close(self, discussion: str) -> None:
         self._open.discard(discussion)
@@ -54,7 +54,7 @@ def records(folder: RunFolder) -> dict[str, bytes]:
 
 def watched(words: list[str], output: Path, side_by_side: bool = True) -> tuple[Watched, dict[str, bytes]]:
     team = Watched(load([*SMALL, f"output={output}", *words]))
-    folder = carry_out(words, output, team=team, side_by_side=side_by_side)
+    folder = carry_out(words, output, speaker=team, side_by_side=side_by_side)
     return team, records(folder)
 
 
@@ -105,7 +105,7 @@ def test_where_a_learner_fails_the_others_end_and_what_is_recorded_serves_the_ne
 ) -> None:
     failing = Watched(load([*SMALL, f"output={tmp_path}", *LEARNERS]), failing="train.agentprune")
     with pytest.raises(ExceptionGroup) as raised:
-        carry_out(LEARNERS, tmp_path, team=failing)
+        carry_out(LEARNERS, tmp_path, speaker=failing)
     assert raised.group_contains(ModelError, match="train.agentprune is not to be learned")
     [path] = tmp_path.glob("*-attacked")
     assert records(carry_out(LEARNERS, tmp_path, RunFolder.open(path))) == beside[1]

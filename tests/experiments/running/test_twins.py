@@ -13,7 +13,7 @@ from experiments.analysis.run_table import run_table
 from experiments.config.loading import load, load_overrides
 from experiments.jobs import plan_of
 from experiments.records.recorder import RunFolder
-from experiments.running.recorded_team import RecordedTeam
+from experiments.running.recorded_speaker import RecordedSpeaker
 from experiments.sweeps.expansion import plan_sweep
 from experiments.unused import check_used
 from run import main
@@ -78,7 +78,7 @@ def test_one_discussion_at_a_time_and_after_a_kill_it_is_the_same(twins: RunFold
 
 def test_it_is_replayed(twins: RunFolder, output: Path) -> None:
     words = [*TWINS, "attack=response", "attack.agents=[0]", "attack.clean=true"]
-    assert files(carry_out(words, output, team=RecordedTeam(twins))) == files(twins)
+    assert files(carry_out(words, output, speaker=RecordedSpeaker(twins))) == files(twins)
 
 
 @pytest.mark.parametrize("words", [["methods=[closed_book,single]"], ["job=behaviour"]])

@@ -16,7 +16,7 @@ from experiments.attacks.targets import Targets
 from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.config.study_settings import BehaviourSettings
-from experiments.conformance.scripted import ScriptedTeam
+from experiments.conformance.scripted import ScriptedSpeaker
 from experiments.jobs import plan_of
 from experiments.records.recorder import RunFolder
 from experiments.running.discussions import Discussions
@@ -86,7 +86,7 @@ def test_colleagues_give_one_wrong_answer_and_the_label_stays_behind(config: Con
     item = max(items, key=lambda item: min(map(len, item.gold)))
     target = Targets(dataset, seed=0).of(item)
     assert target is not None
-    team = ScriptedTeam([SINGLE])
+    team = ScriptedSpeaker([SINGLE])
     question = replace(item.question, own=item.own)
     trace = asyncio.run(MisledAgent("told_7", 7, target).answer(question, team.ask, seed=3))
     assert not dataset.score(item, target).utility

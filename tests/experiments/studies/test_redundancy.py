@@ -14,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from actors.errors import UserError
-from actors.messages import Message, Turn, Usage, derive_seed
+from actors.messages import Message, Turn, TurnResult, derive_seed
 from experiments.analysis.statistics import least_clusters
 from experiments.config.config import Config
 from experiments.config.loading import load
@@ -131,17 +131,11 @@ class ThreeEdges:
     no answer after a message of `text_scientist` in the round before. The decision agent repeats `visual_critic`.
     """
 
-    recorded = False
-
     def __init__(self, gold: dict[str, str], last: int | None = None) -> None:
-        self.usage: dict[str, Usage] = {}
         self._gold = gold
         self._left = last
 
-    def metered(self, noted: object = None) -> ThreeEdges:
-        return self
-
-    async def ask(self, turn: Turn) -> Message:
+    async def take(self, turn: Turn) -> TurnResult:
         await asyncio.sleep(0)
         if self._left is not None:
             self._left -= 1
@@ -156,7 +150,8 @@ class ThreeEdges:
             answer = None if misled else heard.get((AGENTS[KNOWS], False))
         elif turn.agent == "decision":
             answer = heard.get((AGENTS[SPEAKS], False))
-        return Message(f"{turn.round}/{turn.agent}", turn.agent, turn.round, answer=answer, prompt_tokens=10)
+        id = f"{turn.round}/{turn.agent}"
+        return TurnResult(Message(id, turn.agent, turn.round, answer=answer, prompt_tokens=10))
 
     def close(self, discussion: str) -> None:
         pass

@@ -32,14 +32,14 @@ from actors.agents.roles import DECISION, TEXTUAL, VISUAL
 from actors.messages import Kind, Question, Role, Source, Status
 from actors.reader.reader import Reader, ReaderSettings
 from actors.runtime.cluster import Cluster
-from actors.runtime.team import LiveTeam
+from actors.runtime.team import LiveSpeaker
 from actors.settings import AgentSettings, RaySettings
 from topologies.baselines import constant_wiring
 from topologies.graphs import candidates_along, regular
 from topologies.learning.learner import Learner
 from topologies.learning.spec import DENSE
 from topologies.learning.variants import M3PRUNE
-from topologies.topology import Wired, discussion_id
+from topologies.topology import Wired, ask_of, discussion_id
 
 ROLES = (*TEXTUAL[:2], *VISUAL[:2])
 ROUNDS = 2
@@ -72,7 +72,7 @@ async def discussion(cluster: Cluster, agents: int) -> dict[str, float]:
     """Two discussions, the second of which counts."""
     cluster.launch_replicas(partial(Reader, ReaderSettings()), 1, cpus=0, gpus=0, capacity=1024)
     roles = team_of(agents)
-    team: LiveTeam = cluster.launch_agents((*roles, DECISION), AgentSettings()).team()
+    team: LiveSpeaker = cluster.launch_agents((*roles, DECISION), AgentSettings()).speaker()
     await cluster.wait_until_ready()
     begun = time.perf_counter()
     wiring = constant_wiring(regular(agents), agents, ROUNDS, decision=np.arange(agents) < READ)
@@ -81,7 +81,7 @@ async def discussion(cluster: Cluster, agents: int) -> dict[str, float]:
     for number in range(2):
         question = Question(f"q{number}", "In which town was Ana Brix born?", evidence=EVIDENCE)
         before, begun = resident_bytes(), time.perf_counter()
-        trace = await walk.answer(question, team.ask, seed=0)
+        trace = await walk.answer(question, ask_of(team), seed=0)
         seconds, held = time.perf_counter() - begun, resident_bytes() - before
         assert len(trace.turns) == ROUNDS * agents + 1
         assert trace.status is Status.OK, trace.turns[-1]

@@ -32,11 +32,11 @@ from actors.messages import Completion, Kind, Question, Request, Source, Turn
 from actors.runtime.cluster import Cluster
 from actors.runtime.inline import Inline
 from actors.runtime.runtime import Runtime
-from actors.runtime.team import LiveTeam
+from actors.runtime.team import LiveSpeaker
 from actors.settings import AgentSettings, RaySettings
 from tests.instruments.benchmarks import repositories
 from tests.instruments.benchmarks.peers import TASK, peers
-from topologies.topology import Wired, discussion_id
+from topologies.topology import Wired, ask_of, discussion_id
 from topologies.wiring import Wiring
 
 REPLY = "Reasoning: [t1] says so.\nAnswer: Tarn Hollow\nConfidence: 0.9"
@@ -72,7 +72,7 @@ def workload() -> Wired:
     return Wired("w", [role.name for role in ROLES], wiring())
 
 
-async def seconds_for(team: LiveTeam, discussions: int, concurrency: int, first: int = 0) -> float:
+async def seconds_for(team: LiveSpeaker, discussions: int, concurrency: int, first: int = 0) -> float:
     """Hold so many discussions; ten samples of each question, five passages each."""
     topology = workload()
     evidence = tuple(Source(f"t{i}", f"t{i}", Kind.TEXT, f"Place {i}", "A town by the sea. " * 15) for i in range(5))
@@ -81,7 +81,7 @@ async def seconds_for(team: LiveTeam, discussions: int, concurrency: int, first:
     async def one(number: int) -> None:
         question = Question(f"q{number // 10}", "In which town was Ana Brix born?", evidence=evidence)
         async with gate:
-            trace = await topology.answer(question, team.ask, seed=0, sample=number)
+            trace = await topology.answer(question, ask_of(team), seed=0, sample=number)
         team.close(discussion_id(topology.method, question, number))
         assert len(trace.turns) == TURNS
         assert trace.answer == "Tarn Hollow"
@@ -94,7 +94,7 @@ async def seconds_for(team: LiveTeam, discussions: int, concurrency: int, first:
 async def measured(runtime: Runtime, turns: int) -> tuple[dict[str, int], float]:
     """Turns per second by the number of discussions at once, and the milliseconds of a turn that has all for itself."""
     runtime.launch_replicas(InstantModel, replicas=1, cpus=0, gpus=0, capacity=4096)
-    team = runtime.launch_agents((*ROLES, DECISION), AgentSettings()).team()
+    team = runtime.launch_agents((*ROLES, DECISION), AgentSettings()).speaker()
     await runtime.wait_until_ready()
     rates, first = {}, 1000
     for concurrency in (8, 64, 1024):
@@ -107,7 +107,7 @@ async def measured(runtime: Runtime, turns: int) -> tuple[dict[str, int], float]
     lone = []
     for number in range(300):
         start = time.perf_counter()
-        await team.ask(Turn(f"lone {number}", Question("lone", "Who?"), ROLES[0].name, 1, number))
+        await team.take(Turn(f"lone {number}", Question("lone", "Who?"), ROLES[0].name, 1, number))
         lone.append(1000 * (time.perf_counter() - start))
     return rates, statistics.median(lone)
 

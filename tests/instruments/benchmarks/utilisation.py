@@ -32,8 +32,8 @@ from actors.models import Model
 from actors.runtime.cluster import Cluster
 from actors.runtime.inline import Inline
 from actors.runtime.runtime import Runtime
-from actors.runtime.team import LiveTeam
 from actors.settings import AgentSettings, RaySettings
+from experiments.running.speakers import Metered
 from tests.instruments.benchmarks.emulated_engine import EmulatedEngine, Pace
 from tests.instruments.benchmarks.throughput import REPLY, ROLES, TURNS, workload
 from topologies.topology import discussion_id
@@ -53,7 +53,7 @@ class Sleeper:
         return Completion(request.id, REPLY, prompt_tokens=100, completion_tokens=12)
 
 
-async def held(team: LiveTeam, discussions: int, at_once: int) -> tuple[list[Trace], list[float], list[float]]:
+async def held(team: Metered, discussions: int, at_once: int) -> tuple[list[Trace], list[float], list[float]]:
     """The traces of so many discussions, when each of them ended, and when each turn did, in seconds."""
     topology, gate = workload(), asyncio.Semaphore(at_once)
     evidence = tuple(Source(f"t{i}", f"t{i}", Kind.TEXT, f"Place {i}", "A town by the sea. " * 15) for i in range(5))
@@ -61,9 +61,9 @@ async def held(team: LiveTeam, discussions: int, at_once: int) -> tuple[list[Tra
     turned: list[float] = []
 
     async def ask(turn: Turn) -> Message:
-        message = await team.ask(turn)
+        result = await team.take(turn)
         turned.append(time.perf_counter())
-        return message
+        return result.message
 
     async def one(number: int) -> Trace:
         person = number // SAMPLES
@@ -150,9 +150,9 @@ def critical_path_s(trace: Trace, prompt: float) -> float:
     return max(map(ends, waited))
 
 
-async def _team(runtime: Runtime, model: Callable[[], Model], replicas: int, capacity: int) -> LiveTeam:
+async def _team(runtime: Runtime, model: Callable[[], Model], replicas: int, capacity: int) -> Metered:
     runtime.launch_replicas(model, replicas=replicas, cpus=0, gpus=0, capacity=capacity)
-    team = runtime.launch_agents((*ROLES, DECISION), AgentSettings()).team()
+    team = Metered(runtime.launch_agents((*ROLES, DECISION), AgentSettings()).speaker())
     await runtime.wait_until_ready()
     return team
 

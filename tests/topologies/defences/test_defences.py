@@ -17,7 +17,7 @@ from actors.runtime.inline import Local
 from experiments.attacks.attack import Attack
 from experiments.config.config import Config
 from experiments.config.loading import load
-from experiments.conformance.scripted import ScriptedTeam
+from experiments.conformance.scripted import ScriptedSpeaker
 from experiments.datasets.item import Dataset, Item, Score
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
@@ -28,6 +28,7 @@ from experiments.records.tracking import Tracker, WandbSettings
 from experiments.running import evaluation
 from experiments.running.inputs import open_dataset
 from experiments.running.run_context import RunContext
+from experiments.running.speakers import attacked_discussion
 from retrieval.embed import make_encoder
 from retrieval.store import Store
 from tests.support.topologies import BY_NAME
@@ -54,7 +55,7 @@ QUESTION = Question("q1", "Where?")
 Watched = tuple[Question, Trace]
 
 
-class Room(ScriptedTeam):
+class Room(ScriptedSpeaker):
     """The roles of a configuration, who take a while, each time another."""
 
     def __init__(self, config: Config, failing: Collection[str] = ()) -> None:
@@ -80,7 +81,7 @@ class World:
         async def one(numbered: tuple[int, Item]) -> Trace:
             number, item = numbered
             question = await self.evidence.question(item)
-            return await attack.run_discussion(topology, item, question, room, 0, phase="evaluate", number=number)
+            return await attacked_discussion(attack, topology, item, question, room, 0, phase="evaluate", number=number)
 
         return [trace async for _, trace in in_order(enumerate(self.dataset.evaluate()), one, concurrency)]
 

@@ -10,7 +10,7 @@ import pytest
 from actors.agents.roles import SINGLE
 from actors.messages import Completion, Hit, Kind, Message, Modality, Question, Request, Source, Status, Trace, Turn
 from experiments.config.loading import load
-from experiments.conformance.scripted import ScriptedTeam, answered
+from experiments.conformance.scripted import ScriptedSpeaker, answered
 from experiments.datasets.item import Item
 from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.release import write_sample
@@ -104,7 +104,7 @@ async def held(
     """One discussion, and what was asked for in it, in order; configured by the method's own preset, or by another."""
     config = load([f"experiment={experiment or name}", *words])
     config.retrieval = RetrievalSettings(texts=texts, pictures=pictures)
-    team = ScriptedTeam((SINGLE, *SYSTEMS[name].roles), scripted(fields or {}, answer))
+    team = ScriptedSpeaker((SINGLE, *SYSTEMS[name].roles), scripted(fields or {}, answer))
     library = LabelledLibrary(Evidence(store, config.retrieval), [item])
     trace = await topology(name, library, config).answer(item.question, team.ask, 7)
     return trace, sorted(team.turns, key=lambda turn: turn.round)
@@ -185,13 +185,13 @@ async def test_self_correction_ends_when_nothing_changes_and_after_its_last_revi
 async def prompts(name: str, store: Store, monkeypatch: pytest.MonkeyPatch, fields: Mapping[str, Said]) -> list[str]:
     """What the model is told in each turn."""
     seen: list[Request] = []
-    complete = ScriptedTeam.complete
+    complete = ScriptedSpeaker.complete
 
-    async def noting(self: ScriptedTeam, request: Request) -> Completion:
+    async def noting(self: ScriptedSpeaker, request: Request) -> Completion:
         seen.append(request)
         return await complete(self, request)
 
-    monkeypatch.setattr(ScriptedTeam, "complete", noting)
+    monkeypatch.setattr(ScriptedSpeaker, "complete", noting)
     own = replace(WITH_PICTURE, question=replace(WITH_PICTURE.question, own=("hint", "own")))
     await held(name, store, fields, item=own)
     return [f"{request.system}\n{request.shared}\n{request.own}" for request in seen]
@@ -635,7 +635,7 @@ async def test_on_the_sample_what_is_retrieved_tells_and_knowledge_alone_does_no
         # The sample's questions have no pictures of their own: what is found among pictures is all that these tell.
         config = load([f"experiment={name}", "systems.reader_sees=true"])
         library = LabelledLibrary(Evidence(store, config.retrieval), items)
-        team = ScriptedTeam((SINGLE, *SYSTEMS[name].roles))
+        team = ScriptedSpeaker((SINGLE, *SYSTEMS[name].roles))
         method = topology(name, library, config)
         traces = [await method.answer(item.question, team.ask, 1) for item in items]
         utility[name] = sum(data.score(item, t.answer).utility for item, t in zip(items, traces, strict=True))

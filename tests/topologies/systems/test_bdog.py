@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from actors.errors import UserError
 from actors.messages import FieldKind, Kind, Message, Question, Source, Status, Trace, Turn
 from experiments.config.loading import load
-from experiments.conformance.scripted import NONSENSE, ScriptedTeam
+from experiments.conformance.scripted import NONSENSE, ScriptedSpeaker
 from experiments.datasets.item import Item
 from experiments.datasets.scienceqa import ScienceQa
 from experiments.evidence.evidence import Evidence
@@ -146,7 +146,7 @@ async def held(
     name: str, store: Store, script: Reply, item: Item = ITEM, keys: Sequence[str] = ()
 ) -> tuple[Trace, list[Turn]]:
     config = load(["experiment=bdog_table", *keys])
-    team = ScriptedTeam((SOLO, *ROLES), script)
+    team = ScriptedSpeaker((SOLO, *ROLES), script)
     library = LabelledLibrary(Evidence(store, RetrievalSettings()), [item])
     trace = await topology(name, library, config).answer(item.question, team.ask, 3)
     return trace, team.turns
@@ -392,7 +392,7 @@ async def test_on_scienceqa_readers_debate_on_a_graph_of_hint_and_picture(shared
     docs = set(item.pool)
     store = Store.open(tmp_path, lambda: (source for source in data.corpus() if source.doc in docs), LexicalEncoder())
     config = load(["experiment=bdog_table"])
-    team = ScriptedTeam((SOLO, *ROLES))
+    team = ScriptedSpeaker((SOLO, *ROLES))
     library = LabelledLibrary(Evidence(store, config.retrieval), [item])
     trace = await topology("bdog", library, config).answer(item.question, team.ask, 3)
     assert all(message.status is Status.OK for message in trace.turns)

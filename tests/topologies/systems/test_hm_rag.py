@@ -19,7 +19,7 @@ from experiments.conformance.scripted import (
     ObservedDiscussion,
     ObservedLibrary,
     Reply,
-    ScriptedTeam,
+    ScriptedSpeaker,
     answered,
     run_discussion,
 )
@@ -93,7 +93,8 @@ async def discussed(
 ) -> ObservedDiscussion:
     library = ObservedLibrary(LabelledLibrary(evidence, [ITEM, CHOOSING], Web()), {})
     method = topology(name, library, load(["experiment=hm_rag", *words]))
-    return await run_discussion(method, item.question, ScriptedTeam((*ROLES, SINGLE), reply, failing=failing), library)
+    speaker = ScriptedSpeaker((*ROLES, SINGLE), reply, failing=failing)
+    return await run_discussion(method, item.question, speaker, library)
 
 
 def read_by(seen: ObservedDiscussion, agent: str) -> set[str]:
@@ -269,7 +270,7 @@ async def test_entities_bring_no_more_sources_than_the_reach_has_texts(tmp_path:
     item = Item(ITEM.question, ITEM.gold, pool=tuple(source.doc for source in lectures))
     library = ObservedLibrary(LabelledLibrary(crowded, [item], Web()), {})
     method = topology("hm_rag_graph", library, load(["experiment=hm_rag", "retrieval.texts=4"]))
-    team = ScriptedTeam(ROLES, says())
+    team = ScriptedSpeaker(ROLES, says())
     seen = await run_discussion(method, item.question, team, library)
     brought = [id for id in read_by(seen, AGENTS["graph"]) if "#" not in id]
     assert len(brought) == 4

@@ -19,7 +19,7 @@ from experiments.conformance.scripted import (
     ObservedDiscussion,
     ObservedLibrary,
     Reply,
-    ScriptedTeam,
+    ScriptedSpeaker,
     answered,
     run_discussion,
 )
@@ -205,7 +205,7 @@ async def held(
     paths: int = 5,
     model: Model | None = None,
 ) -> ObservedDiscussion:
-    team = ScriptedTeam((*ROLES, SINGLE), model or reply, failing=failing)
+    team = ScriptedSpeaker((*ROLES, SINGLE), model or reply, failing=failing)
     watched = ObservedLibrary(release.library, {})
     config = load(["experiment=mh_mmkg", "data=mh", f"systems.paths={paths}"])
     return await run_discussion(topology(setting, watched, config), release.items[question].question, team, watched)
@@ -422,7 +422,7 @@ async def test_an_agent_that_is_of_no_use_leaves_its_part_undone(release: Releas
 async def test_embedded_readers_go_through_every_setting(release: Release) -> None:
     for setting in SETTINGS:
         watched = ObservedLibrary(release.library, {})
-        team = ScriptedTeam((*ROLES, SINGLE))
+        team = ScriptedSpeaker((*ROLES, SINGLE))
         for item in release.items.values():
             method = topology(setting, watched, load(["experiment=mh_mmkg", "data=mh"]))
             seen = await run_discussion(method, item.question, team, watched)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from actors.agents.roles import SINGLE
 from actors.messages import Kind, Message, Question, Source, Status, Trace, Triple, Turn
 from experiments.config.loading import load
-from experiments.conformance.scripted import NONSENSE, Reply, ScriptedTeam, answered, improvised
+from experiments.conformance.scripted import NONSENSE, Reply, ScriptedSpeaker, answered, improvised
 from experiments.datasets.item import Item
 from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.release import write_sample
@@ -149,7 +149,7 @@ def carrying_out(plan: Plan, filled: Values | None = None, answer: Callable[[Tur
 async def held(name: str, store: Store, script: Reply, item: Item = ITEM, **kept: object) -> tuple[Trace, list[Turn]]:
     config = load(["experiment=mmapg"])
     config.retrieval = RetrievalSettings(texts=3, pictures=2, **kept)
-    team = ScriptedTeam((SINGLE, *ROLES), script)
+    team = ScriptedSpeaker((SINGLE, *ROLES), script)
     library = LabelledLibrary(Evidence(store, config.retrieval), [item])
     trace = await topology(name, library, config).answer(item.question, team.ask, 3)
     return trace, sorted(team.turns, key=lambda turn: turn.round)
@@ -408,7 +408,7 @@ async def test_triples_of_the_knowledge_graph_are_examined_together(store: Store
             return (Triple("t1", "Winstrup", "was born in", "Aarhus"), Triple("t2", "Red Bus", "drives to", "Odense"))
 
     script = carrying_out([RETRIEVE, ANSWER, STOP], {"Triple": ["Winstrup | was born in | Aarhus"]})
-    team = ScriptedTeam(ROLES, script)
+    team = ScriptedSpeaker(ROLES, script)
     config = load(["experiment=mmapg"])
     config.retrieval = RetrievalSettings(texts=3, pictures=2, radius=None)
     library = WithGraph(Evidence(store, RetrievalSettings()), [ITEM])
@@ -482,7 +482,7 @@ async def test_readers_plan_look_up_and_answer_questions_of_the_sample(tmp_path:
     method = topology("mmapg", library, config)
     right = 0.0
     for item in Random(0).sample(items, 8):
-        team = ScriptedTeam(ROLES)
+        team = ScriptedSpeaker(ROLES)
         trace = await method.answer(item.question, team.ask, 3)
         graph = read_plan(item.question.text, trace.turns, PLANNER)
         assert [node.type for node in graph[:2]] == ["Question", "Retrieval"]

@@ -10,7 +10,7 @@ from actors.agents.roles import SINGLE
 from actors.messages import Hit, Kind, Message, Modality, Question, Source, Status, Trace, Turn
 from actors.prompting.prompt import shared_part
 from experiments.config.loading import load
-from experiments.conformance.scripted import NONSENSE, ScriptedTeam, answered
+from experiments.conformance.scripted import NONSENSE, ScriptedSpeaker, answered
 from experiments.datasets.item import Item
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
@@ -72,7 +72,7 @@ async def held(
 
     config = load([f"experiment={name}", f"retrieval.web={web}"])
     config.retrieval = RetrievalSettings(texts=texts, pictures=1, web=config.retrieval.web)
-    team = ScriptedTeam((SINGLE, *SYSTEMS[name].roles), reply)
+    team = ScriptedSpeaker((SINGLE, *SYSTEMS[name].roles), reply)
     library = LabelledLibrary(Evidence(store, config.retrieval), [item])
     trace = await topology(name, library, config).answer(item.question, team.ask, 7)
     return trace, sorted(team.turns, key=lambda turn: turn.round)

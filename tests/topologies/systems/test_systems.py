@@ -16,7 +16,7 @@ from experiments.conformance.methods import MethodInWorld, check_all, check_disc
 from experiments.conformance.scripted import (
     ObservedDiscussion,
     SampleWorld,
-    ScriptedTeam,
+    ScriptedSpeaker,
     improvised,
     sample_world,
 )
@@ -77,9 +77,9 @@ async def check_lost(subject: MethodInWorld) -> None:
     """Requires that a lost agent ends the discussion, at its start or at its end, so that it is held again."""
     whole = await subject.observe(improvised(1))
     for last in {1, len(whole.team.turns)}:
-        team = ScriptedTeam(whole.team.roles, improvised(1))
+        team = ScriptedSpeaker(whole.team.roles, improvised(1))
 
-        async def ask(turn: Turn, team: ScriptedTeam = team, last: int = last) -> Message:
+        async def ask(turn: Turn, team: ScriptedSpeaker = team, last: int = last) -> Message:
             if len(team.turns) + 1 == last:
                 raise LostError
             return await team.ask(turn)

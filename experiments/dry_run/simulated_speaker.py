@@ -3,13 +3,13 @@
 import hashlib
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import cycle, islice
 
 from actors.agents.role_agent import AgentMemory
 from actors.agents.roles import DUMMY_SENTENCE
-from actors.messages import Message, Question, Request, Role, Trace, Turn, Value
+from actors.messages import Field, Message, Request, Role, Turn, TurnResult, Value
 from actors.prompting.prompt import build_request, in_own_form
 from actors.settings import AgentSettings
 from experiments.datasets.item import Item
@@ -18,7 +18,6 @@ from experiments.dry_run.token_count import TokenCounter
 from experiments.judging.judge import grading_request
 from experiments.judging.rubric import GRADED, Rubric
 from experiments.planning.run_models import MAIN
-from topologies.topology import Topology
 
 # Of a usual length: its tokens stand for every reply's where none were measured.
 REPLY = (
@@ -58,7 +57,7 @@ class SimulatedCache:
     prefixes: set[tuple[str, str]] = field(default_factory=set)
 
 
-class SimulatedTeam:
+class SimulatedAgents:
     """Agents without a model. A reply contains a key of its request, so equal requests have equal replies.
 
     counter: counts the tokens of the run's own model.
@@ -76,71 +75,93 @@ class SimulatedTeam:
         lengths: Mapping[str, float],
         reuse: bool = True,
     ) -> None:
-        self._roles = {role.name: role for role in roles}
-        self._memories = {name: AgentMemory() for name in self._roles}
-        self._settings, self._counter, self._others, self._reuse = settings, counter, others, reuse
-        self._reply, self._lengths = cache(partial(simulated_reply, counter.text, settings.max_tokens)), lengths
+        self.roles = {role.name: role for role in roles}
+        self.memories = {name: AgentMemory() for name in self.roles}
+        self.settings = settings
+        self.counter = counter
+        self.others = others
+        self.reuse = reuse
+        self._lengths = lengths
+        self._reply = cache(partial(simulated_reply, counter.text, settings.max_tokens))
         self.reply_tokens = self._reply(lengths.get(""))[1]
 
-    async def run_discussion(
-        self, topology: Topology, question: Question, seed: int, sample: int, counts: PhaseCounts, cache: SimulatedCache
-    ) -> Trace:
-        """Holds one discussion, adds it to the counts and its requests to the cache."""
-
-        async def ask(turn: Turn) -> Message:
-            role, memory = self._roles[turn.agent], self._memories[turn.agent]
-            turn = in_own_form(turn, role)
-            recalled = memory.recall(turn)
-            counts.turns += 1
-            content, prompt, completion = DUMMY_SENTENCE, 0, 0
-            if not role.dummy:
-                request = build_request(turn, role, recalled, self._settings)
-                content, prompt, completion = self._answer(request, role, counts, cache)
-            answers = not role.dummy and (role.answers if turn.task is None or turn.task.answers else False)
-            answer, confidence = (ANSWER, CONFIDENCE) if answers else (None, None)
-            fields = []
-            for wanted in turn.task.fields if turn.task else ():
-                # Every value is one that its task can read.
-                value = repr(CONFIDENCE) if wanted.value is Value.SHARE else ANSWER
-                fields.append((wanted.name, wanted.values[0] if wanted.values else value))
-            id = f"{turn.round}/{turn.agent}"
-            message = Message(
-                *(id, turn.agent, turn.round, content, answer, confidence),
-                prompt_tokens=prompt,
-                completion_tokens=completion,
-                fields=tuple(fields),
-            )
-            memory.remember(turn, message)
-            return message
-
-        trace = await topology.answer(question, ask, seed, sample)
-        counts.discussions += 1
-        # As agents do when a discussion is closed.
-        self._memories = {name: AgentMemory() for name in self._roles}
-        return trace
-
-    def _answer(self, request: Request, role: Role, counts: PhaseCounts, cache: SimulatedCache) -> tuple[str, int, int]:
-        """Counts a request. Returns the reply's text, and the tokens of prompt and reply."""
-        model, counter = self._others.get(role.played, (MAIN, self._counter))
-        # Everything that a completion depends on here, as in the completion cache's key.
-        key = "\x1f".join((*([model] if self._others else []), request.prefix, request.own, str(request.seed)))
-        digest = hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
+    def reply(self, role: Role, key: str) -> tuple[str, int]:
+        """Returns the reply of a role's agent to the request with this key, and its tokens."""
         text, tokens = self._reply(self._lengths.get(role.name, self._lengths.get("")))
-        shared = counter.shared(request)
-        prompt = shared + counter.own(request)
-        for one in (counts, *([counts.by_model.setdefault(model, PhaseCounts())] if self._others else [])):
-            one.calls += 1
-            one.prompt += prompt
-            one.completion += tokens
-            one.longest = max(one.longest, prompt)
-        if digest not in cache.requests or not self._reuse:
-            counts.made += 1
-            counts.made_prompt += prompt
-            counts.made_completion += tokens
-            counts.cached += shared if (model, request.prefix) in cache.prefixes else 0
-        cache.requests.add(digest)
-        cache.prefixes.add((model, request.prefix))
-        return text.format(key=digest[:KEY_DIGITS]), prompt, tokens
+        return text.format(key=key), tokens
+
+
+@dataclass(frozen=True)
+class SimulatedSpeaker:
+    """Takes turns for simulated agents, and adds them to the counts of a phase and their requests to a cache."""
+
+    agents: SimulatedAgents
+    counts: PhaseCounts
+    cache: SimulatedCache
+
+    async def take(self, turn: Turn) -> TurnResult:
+        role = self.agents.roles[turn.agent]
+        memory = self.agents.memories[turn.agent]
+        turn = in_own_form(turn, role)
+        recalled = memory.recall(turn)
+        self.counts.turns += 1
+        message = Message(f"{turn.round}/{turn.agent}", turn.agent, turn.round, DUMMY_SENTENCE)
+        if not role.dummy:
+            request = build_request(turn, role, recalled, self.agents.settings)
+            content, prompt_tokens, completion_tokens = self._answer(request, role)
+            message = replace(
+                message, content=content, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens
+            )
+            if role.answers and (turn.task is None or turn.task.answers):
+                message = replace(message, answer=ANSWER, confidence=CONFIDENCE)
+        if turn.task:
+            values = [(field.name, simulated_value(field)) for field in turn.task.fields]
+            message = replace(message, fields=tuple(values))
+        memory.remember(turn, message)
+        return TurnResult(message)
+
+    def close(self, discussion: str) -> None:
+        """Counts the discussion, which the agents forget."""
+        self.counts.discussions += 1
+        for memory in self.agents.memories.values():
+            memory.forget([discussion])
+
+    def _answer(self, request: Request, role: Role) -> tuple[str, int, int]:
+        """Counts a request. Returns the reply's text, and the tokens of prompt and reply."""
+        agents = self.agents
+        model, counter = agents.others.get(role.played, (MAIN, agents.counter))
+        # Everything that a completion depends on here, as in the completion cache's key.
+        parts = [request.prefix, request.own, str(request.seed)]
+        counts = [self.counts]
+        if agents.others:
+            parts.insert(0, model)
+            counts.append(self.counts.by_model.setdefault(model, PhaseCounts()))
+        digest = hashlib.blake2b("\x1f".join(parts).encode(), digest_size=16).hexdigest()
+        text, completion_tokens = agents.reply(role, digest[:KEY_DIGITS])
+        shared_tokens = counter.shared(request)
+        prompt_tokens = shared_tokens + counter.own(request)
+        for phase_counts in counts:
+            phase_counts.calls += 1
+            phase_counts.prompt += prompt_tokens
+            phase_counts.completion += completion_tokens
+            phase_counts.longest = max(phase_counts.longest, prompt_tokens)
+
+        if digest not in self.cache.requests or not agents.reuse:
+            self.counts.made += 1
+            self.counts.made_prompt += prompt_tokens
+            self.counts.made_completion += completion_tokens
+            if (model, request.prefix) in self.cache.prefixes:
+                self.counts.cached += shared_tokens
+        self.cache.requests.add(digest)
+        self.cache.prefixes.add((model, request.prefix))
+        return text, prompt_tokens, completion_tokens
+
+
+def simulated_value(field: Field) -> str:
+    """Returns a value that a task can read."""
+    if field.values:
+        return field.values[0]
+    return repr(CONFIDENCE) if field.value is Value.SHARE else ANSWER
 
 
 def judge_calls(items: Sequence[Item], answers: int, rubric: Rubric, counter: TokenCounter) -> PhaseCounts:

@@ -10,35 +10,31 @@ from pathlib import Path
 from typing import BinaryIO
 
 from actors.errors import UserError
-from actors.messages import Message, Trace, Turn, Usage
+from actors.messages import Message, Trace, Turn, TurnResult
 from experiments.records import jsonl
 from experiments.records.recorder import RunFolder
 from experiments.records.records import decode_trace
 from topologies.learning.learned_topology import TRAINING
-from topologies.topology import Noted
 
 INTACT = "replay an intact run"
 _ABOUT_ENDS = b',"agents":'  # quotes inside a JSON string are escaped, so this is never part of a question's id
 
 
-class RecordedTeam:
-    """The team of a run folder. Keeps the byte offset of every discussion, and the discussions that are open.
+class RecordedSpeaker:
+    """The agents of a run folder. Keeps the byte offset of every discussion, and the discussions that are open.
 
     Of the methods in `searching`, turns may read parts of the evidence that the trace lists. Raises UserError, when a
     discussion of a method is first asked for, where its traces cannot be read.
     """
 
-    recorded = True
-
     def __init__(self, folder: RunFolder, searching: Collection[str] = ()) -> None:
-        self.usage: dict[str, Usage] = {}  # nothing is spent
         self.folder = folder
         self._searching = searching
         self._places: dict[str, dict[str, tuple[Path, int]]] = {}
         self._files: dict[Path, BinaryIO] = {}
         self._open: dict[str, tuple[Trace, dict[str, Message]]] = {}
 
-    async def ask(self, turn: Turn) -> Message:
+    async def take(self, turn: Turn) -> TurnResult:
         """Returns the recorded message. Raises UserError for an unknown turn, or another seed, evidence or messages."""
         trace, messages = self._discussion(turn)
         message = messages.get(f"{turn.round}/{turn.agent}")
@@ -63,11 +59,7 @@ class RecordedTeam:
                     f"{_named(turn)}: {aspect} {shown}, and in {self.folder.path} {was}; replay "
                     "with that run's settings, data and scores, or ask a model"
                 )
-        return message
-
-    def metered(self, noted: Noted | None = None) -> "RecordedTeam":
-        """Itself, as nothing is spent and no turn takes time."""
-        return self
+        return TurnResult(message)  # nothing is spent
 
     def close(self, discussion: str) -> None:
         """No more turns of this discussion will come."""
