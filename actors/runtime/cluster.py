@@ -9,7 +9,7 @@ import ray
 
 from actors.completions.cache import Reuse
 from actors.errors import AgentLost, ClusterError
-from actors.messages import Role, Turn
+from actors.messages import Role, Turn, TurnResult
 from actors.models import Model
 from actors.processes import collect_rarely
 from actors.runtime.head import connect, disconnect
@@ -20,7 +20,6 @@ from actors.runtime.remote import RESTARTS, Actor, loss
 from actors.runtime.service_client import Client
 from actors.runtime.stateful import LearnerProcess, RemoteStateful
 from actors.runtime.supervision import START_S, OnEvent, ignore, supervise, wait_until_up, watch_head
-from actors.runtime.team import TurnResult
 from actors.settings import AgentSettings, RaySettings
 
 # Of the memory that Ray counts, in bytes. What asks for nothing at all is placed at random, whatever its strategy is.
