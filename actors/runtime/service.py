@@ -89,7 +89,6 @@ class Service(Generic[T, R]):
         if notes:
             self.note(notes)
         caller.drop(ids)
-
         for id, item in items:
             caller.tasks[id] = asyncio.get_running_loop().create_task(self._answer(caller, id, item))
 

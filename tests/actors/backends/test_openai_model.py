@@ -590,7 +590,7 @@ SPOKEN = [
 
 
 @pytest.mark.parametrize("said", SPOKEN)
-@pytest.mark.parametrize("status", [200, 301, 400, 401, 403, 404, 422, 429, 500, 503])
+@pytest.mark.parametrize("status", [200, 301, 400, 401, 429, 500])
 async def test_the_key_is_in_no_text_that_leaves(
     status: int, said: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -177,6 +177,7 @@ def key(request: Request, model: str, shown: list[tuple[Source, bytes | None]]) 
     return completion_key(Request(**{**values, "images": tuple(s for s, _ in shown)}), model, [d for _, d in shown])
 
 
+@pytest.mark.slow
 @given(drawn, drawn, words, words, st.lists(pairs, max_size=3), st.lists(pairs, max_size=3), st.data())
 @settings(max_examples=300)
 def test_a_key_changes_with_what_a_model_can_see_and_with_nothing_else(
@@ -522,6 +523,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return database(folder)
 
 
+@pytest.mark.slow
 @given(
     damage=st.dictionaries(st.integers(0, 20_000), st.integers(0, 255), min_size=1, max_size=20),
     cut=st.sampled_from([0, 100, 8000, 100_000]),
