@@ -99,18 +99,18 @@ class Host:
     def _counted(self, reply: Completion, agent_usage: Usage) -> ModelResponse:
         """Adds the tokens of the run's model to a reply. Without a call of that model, the agent's report counts."""
         completions = [response.completion for response in self._responses if response.calls]
-        if not completions:
-            prompt_tokens = agent_usage.prompt_tokens
-            completion_tokens = agent_usage.completion_tokens
-            calls = agent_usage.calls
-            usage = self._usage() + agent_usage
+        usage = self._usage()
+        nominal = agent_usage
+        if completions:
+            nominal = Usage(
+                calls=len(completions),
+                prompt_tokens=sum(completion.prompt_tokens for completion in completions),
+                completion_tokens=sum(completion.completion_tokens for completion in completions),
+            )
         else:
-            prompt_tokens = sum(completion.prompt_tokens for completion in completions)
-            completion_tokens = sum(completion.completion_tokens for completion in completions)
-            calls = len(completions)
-            usage = self._usage()
-        reply = replace(reply, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens)
-        return ModelResponse(reply, calls, usage)
+            usage += agent_usage
+        reply = replace(reply, prompt_tokens=nominal.prompt_tokens, completion_tokens=nominal.completion_tokens)
+        return ModelResponse(reply, nominal.calls, usage)
 
     def _usage(self) -> Usage:
         return sum((response.usage for response in self._responses), Usage())

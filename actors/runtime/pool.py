@@ -54,17 +54,13 @@ class ReplicaPool:
 
     async def complete(self, request: Request) -> Completion:
         """Returns one replica's completion. Raises the model's ModelError, and ModelGone where none is left."""
-        losses = 0
-        while True:
+        for _ in range(LOSSES):
             number = await self._choose(request.prefix)
             try:
                 return replace(await self._replicas[number].complete(request), replica=number + 1)
             except ModelLost as error:
-                self._lose(number)
-                losses += 1
-                LOG.warning("%s was lost with %s: %s", request.id, self._replicas[number].name, error)
-                if losses == LOSSES:
-                    return Completion(request.id, "", stop="error", error=LOST)
+                self._lose(number, error)
+        return Completion(request.id, "", stop="error", error=LOST)
 
     async def abilities(self) -> Abilities:
         """Returns the abilities of the model, as the first replica that is up reports them. Raises ModelGone without
@@ -75,8 +71,7 @@ class ReplicaPool:
                 try:
                     self._abilities = await self._replicas[number].abilities()
                 except ModelLost as error:
-                    self._lose(number)
-                    LOG.warning("%s was lost before it told its abilities: %s", self._replicas[number].name, error)
+                    self._lose(number, error)
         return self._abilities
 
     async def _choose(self, prefix: str) -> int:
@@ -92,8 +87,9 @@ class ReplicaPool:
             choice = min(self._up, key=lambda number: self._replicas[number].load)
         return choice
 
-    def _lose(self, number: int) -> None:
+    def _lose(self, number: int, error: ModelLost) -> None:
         if number in self._up:
+            LOG.warning("%s was lost: %s", self._replicas[number].name, error)
             self._up.remove(number)
             task = asyncio.get_running_loop().create_task(self._wait_until_up(number))
             # The event loop alone would not keep the task alive.
