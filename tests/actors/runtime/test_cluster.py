@@ -55,7 +55,7 @@ class Named:
         self._name = name
 
     async def complete(self, request: Request) -> Completion:
-        return Completion(request.id, f"{self._name} {os.getpid()}")
+        return Completion(request.id, f"Reasoning: {self._name} {os.getpid()}\nAnswer: yes")
 
 
 class Broken:
@@ -295,7 +295,7 @@ async def test_two_pools_run_side_by_side(cluster: Cluster) -> None:
     assert sorted(kind for kind, _ in came_up) == ["agent", "replica", "replica"]
     said = await team.take(Turn("d", Question("q", "?"), ROLES[0].name, 1, 0))
     judged = await cluster.model(pool="judges").complete(request("r"))
-    assert (said.message.content.split()[0], judged.text.split()[0]) == ("answers", "judges")
+    assert (said.message.content.split()[0], judged.text.split()[1]) == ("answers", "judges")
     assert team.usage[ROLES[0].name].calls >= 1
 
 

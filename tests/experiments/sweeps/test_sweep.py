@@ -153,7 +153,7 @@ def test_what_goes_wrong_while_a_trial_s_end_is_recorded_ends_the_sweep_and_is_n
         raise UserError("cannot write trials.jsonl")
 
     ends, trial = Ends(Path(), full, lambda _: None), SimpleNamespace(config={"trial": "one"})
-    trial.last_result = {"steps": 1, "utility": 0.5, "finished": True, "failed": ""}
+    trial.last_result = {"steps": 1, "utility": 0.5, "finished": True, "failed": "", "untracked": ""}
     ends.on_trial_complete(0, [trial], trial)  # Tune keeps to itself what is raised here
     with pytest.raises(UserError, match=r"cannot write trials\.jsonl"):
         ends.on_step_end(0, [trial])
