@@ -118,7 +118,7 @@ class RoleAgent:
             request, response, cut = await self._ask(
                 turn,
                 complete,
-                lambda cut: change(build_request(turn, self.role, recalled, self._settings, cut, abilities)),
+                lambda omitted: change(build_request(turn, self.role, recalled, self._settings, omitted, abilities)),
                 cut,
             )
             # The text says all that the parts say, and travels back with the message.

@@ -1,5 +1,6 @@
 """A watcher kills what a process must not leave behind, and the process where it is stopped; else it kills nothing."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -33,16 +34,20 @@ print("done", flush=True)
 """
 
 
-def begun(program: str, work: str) -> tuple[subprocess.Popen[str], psutil.Process]:
-    """A process at work, and the one that it prints."""
+def begun(program: str, work: str) -> tuple[subprocess.Popen[str], int]:
+    """A process at work, and the number of the one that it prints."""
     process = subprocess.Popen(
         [sys.executable, "-c", program.format(work)], cwd=ROOT, stdout=subprocess.PIPE, text=True
     )
     assert process.stdout is not None
-    return process, psutil.Process(int(process.stdout.readline()))
+    return process, int(process.stdout.readline())
 
 
-def ended(process: psutil.Process) -> bool:
+def ended(number: int) -> bool:
+    try:
+        process = psutil.Process(number)
+    except psutil.NoSuchProcess:
+        return True
     psutil.wait_procs([process], timeout=60)
     return not runs(process)
 
@@ -84,10 +89,10 @@ def test_a_process_that_lives_is_left_alone_and_its_watcher_ends_with_it(work: s
 @pytest.mark.slow
 def test_a_process_that_was_stopped_together_with_its_watcher_goes_on() -> None:
     process, watcher = begun(WATCHES_ITSELF, "time.sleep(9)")
-    watcher.suspend()
+    os.kill(watcher, signal.SIGSTOP)
     process.send_signal(signal.SIGSTOP)
     time.sleep(6)
-    watcher.resume()
+    os.kill(watcher, signal.SIGCONT)
     process.send_signal(signal.SIGCONT)
     process.communicate(timeout=60)
     assert process.returncode == 0
