@@ -206,37 +206,25 @@ def read_table(path: Path, layout: TypeAdapter[T], *, quoted: bool) -> Iterator[
     """Yields the rows of a tab-separated file with their places, by the names in its first row.
 
     quoted: quotation marks enclose a field, which may then go over several lines.
-    Raises UserError also for a file without rows or without a column that the layout requires, and for a row of too few
-    values.
+    Raises UserError also for a file without rows, and for a row of too few values or, where quoted, too many.
     """
-    header: list[str] = []
     is_empty = True
     # The limit belongs to the module: a picture is one field, and the default is 128 KiB.
     csv.field_size_limit(ROW)
     with limited(path, ROW) as file:
         # Lines keep their ends: the reader of rows tells them from those inside of a field.
         lines = (line.decode() for line in file)
-        rows = csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE)
+        rows = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE)
         try:
-            for values in filter(None, rows):
+            for row in rows:
                 where = f"{path}, line {rows.line_num}"
                 file.begin()
-                if not header:
-                    header = values
-                    missing = [name for name in layout.json_schema()["required"] if name not in header]
-                    if missing:
-                        raise UserError(f"{path} has no column {missing[0]!r} as the official release has")
-                    continue
-                if len(values) < len(header) or (quoted and len(values) > len(header)):
-                    raise UserError(
-                        f"{where}: {len(values)} values under {len(header)} columns; the file may be truncated, "
-                        "download it again"
-                    )
+                if None in row.values() or (quoted and None in row):
+                    raise UserError(f"{where}: another number of values than columns; download the file again")
                 is_empty = False
-                yield where, validated(layout, dict(zip(header, values, strict=False)), where)
+                yield where, validated(layout, row, where)
         except csv.Error as error:
-            where = f"{path}, line {rows.line_num}"
-            raise UserError(f"{where} is not of a table ({error}): download it again") from error
+            raise UserError(f"{path}, line {rows.line_num} is not of a table ({error}): download it again") from error
     if is_empty:
         raise UserError(f"{path} is empty: download it again")
 

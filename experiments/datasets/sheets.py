@@ -24,20 +24,12 @@ def read_sheet(path: Path, layout: type[T], *, by_name: bool) -> Iterator[tuple[
     """Yields the rows of the first sheet below its header as records, with their places. Empty rows are left out.
 
     by_name: columns are found by the header's names; otherwise the first columns are the fields, whatever their names.
-    Raises UserError for a file that is no .xlsx, a sheet that is too large, a missing column and a cell that is not of
-    the layout.
+    Raises UserError for a file that is no .xlsx, a sheet that is too large, and a row that is not of the layout.
     """
     schema = TypeAdapter(layout)
-    names = list(schema.json_schema()["properties"])
     rows = read_cells(path)
-    header = rows[0] if rows else []
     width = max(map(len, rows), default=0)
-    if not by_name and width < len(names):
-        raise UserError(f"{path}: expected {len(names)} columns at least, found {width}: download it again")
-    missing = [name for name in names if name not in header]
-    if by_name and missing:
-        raise UserError(f"{path} has no column {' or '.join(missing)}: copy it again from the release")
-    columns = header if by_name else names
+    columns = rows[0] if by_name and rows else list(schema.json_schema()["properties"])
     for number, row in enumerate(rows[1:], start=2):
         if any(row):
             where = f"{path}, row {number}"

@@ -37,9 +37,13 @@ def read_record(adapter: TypeAdapter[T], line: str) -> T:
         # Halves of surrogate pairs are JSON but no text for pydantic: they become question marks.
         return adapter.validate_json(json.dumps(json.loads(line), ensure_ascii=False).encode(errors="replace"))
     except ValidationError as error:
-        problem: Any = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, problem["loc"]))
-        raise ValueError(f"{place}: {problem['msg']}" if place else problem["msg"]) from None
+        raise ValueError(first_problem(error)) from None
+
+
+def first_problem(error: ValidationError) -> str:
+    """Describes the first wrong field in one line."""
+    problem: Any = error.errors(include_url=False, include_input=False)[0]
+    return ": ".join(filter(None, [".".join(map(str, problem["loc"])), problem["msg"]]))
 
 
 class Record:

@@ -6,14 +6,37 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from pydantic import BaseModel, ValidationError
+
 from experiments.records import jsonl
-from experiments.records.records import Count, FileName, Record, Share
+from experiments.records.records import Count, FileName, Record, Share, first_problem
 
 RESULTS, TRIALS = "trials.jsonl", "trials"
 LEARNED_FROM = "learned_from"  # the method with whose discussions a graph was learned, if they were not its own
 
-# What a learner's metrics say of it beyond numbers, in no table of a sweep.
-_OF_LEARNERS = {"surrogate": dict, "confirmed": str, "doubts": list, "monitor": dict}
+Measure = float | list[float | None] | None
+
+
+class MethodMetrics(BaseModel, extra="allow", strict=True):
+    """A method's row in metrics.json: its measures, and what a learner says beyond numbers, in no table of a sweep."""
+
+    __pydantic_extra__: dict[str, Measure]
+    utility: float | None
+    learned_from: str | None = None
+    surrogate: dict[str, Any] = {}
+    confirmed: str = ""
+    doubts: list[str] = []
+    monitor: dict[str, Any] = {}
+
+
+class TrialMetrics(BaseModel, strict=True):
+    """The content of metrics.json that tables of a sweep need."""
+
+    experiment: str = ""
+    model: str = ""
+    dataset: str = ""
+    metric: str = ""
+    methods: dict[str, MethodMetrics]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,25 +62,13 @@ class TrialResult(Record):
         """Raises ValueError unless a finished trial has metrics: numbers for each of its methods."""
         if self.stopped:
             return
-        methods = self.metrics.get("methods")
-        rows = methods.values() if isinstance(methods, dict) else [None]
-        if not all(isinstance(row, dict) and "utility" in row for row in rows):
-            raise ValueError("metrics: expected those of a finished trial, with its methods")
-        for name in ("experiment", "model", "dataset", "metric"):
-            if not isinstance(self.metrics.get(name, ""), str):
-                raise ValueError(f"metrics.{name}: expected text")
-        for method, row in self.metrics["methods"].items():
-            for name, value in row.items():
-                if name == LEARNED_FROM:
-                    if not isinstance(value, str) or value not in self.metrics["methods"]:
-                        raise ValueError(f"metrics of {method}: {name}: expected one of the trial's methods")
-                elif not isinstance(value, _OF_LEARNERS.get(name, ())) and not _is_measure(value):
-                    raise ValueError(f"metrics of {method}: {name}: expected a number, or a list of numbers")
-
-
-def _is_measure(value: Any) -> bool:
-    numbers = value if isinstance(value, list) else [value]
-    return all(number is None or isinstance(number, (int, float)) for number in numbers)
+        try:
+            methods = TrialMetrics.model_validate(self.metrics).methods
+        except ValidationError as error:
+            raise ValueError(f"metrics: {first_problem(error)}") from None
+        for method, row in methods.items():
+            if row.learned_from not in (None, *methods):
+                raise ValueError(f"metrics: methods.{method}.{LEARNED_FROM}: expected one of the trial's methods")
 
 
 def read_results(folder: Path, stopped: bool = False) -> list[TrialResult]:

@@ -151,7 +151,7 @@ def test_what_is_missing_or_broken_is_named_in_one_line(root: Path) -> None:
     (root / "mmkg" / "Roarer" / "Relations.xlsx").unlink()
     with pytest.raises(UserError, match=r"missing in .*Roarer/Relations.xlsx"):
         list(Mh.at(root).triples())
-    write_sheet(root / "questions_mh" / "question_list.xlsx", LIST_HEADER[:-1], [])
+    write_sheet(root / "questions_mh" / "question_list.xlsx", LIST_HEADER[:-1], [["x"] * (len(LIST_HEADER) - 1)])
     with pytest.raises(UserError, match=r"question_list\.xlsx.*\bType\b"):
         list(Mh.at(root).evaluate())
     shutil.rmtree(root / "mmkg")

@@ -192,7 +192,7 @@ def test_metrics_may_name_the_method_that_another_one_learned_from(tmp_path: Pat
     assert read_results(tmp_path) == [of("m3prune")]
     for other in ("gptswarm", 3, ["m3prune"], None):
         (tmp_path / RESULTS).write_text(f"{of(other).encode()}\n")
-        with pytest.raises(UserError, match=r"metrics of effects: learned_from: "):
+        with pytest.raises(UserError, match=r"methods.effects.learned_from: "):
             read_results(tmp_path)
 
 
