@@ -22,7 +22,7 @@ class MethodMetrics(BaseModel, extra="allow", strict=True):
 
     __pydantic_extra__: dict[str, Measure]
     utility: float | None
-    learned_from: str | None = None
+    learned_from: str = ""
     surrogate: dict[str, Any] = {}
     confirmed: str = ""
     doubts: list[str] = []
@@ -67,7 +67,7 @@ class TrialResult(Record):
         except ValidationError as error:
             raise ValueError(f"metrics: {first_problem(error)}") from None
         for method, row in methods.items():
-            if row.learned_from not in (None, *methods):
+            if row.learned_from not in ("", *methods):
                 raise ValueError(f"metrics: methods.{method}.{LEARNED_FROM}: expected one of the trial's methods")
 
 
