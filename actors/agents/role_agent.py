@@ -29,7 +29,7 @@ from actors.messages import (
 )
 from actors.models import Model, ModelResponse, abilities_of, complete_with_retries
 from actors.prompting.form import form_of
-from actors.prompting.likelihood import likelihoods
+from actors.prompting.likelihood import likelihoods as likelihoods_of
 from actors.prompting.prompt import build_request, evidence_for, in_own_form
 from actors.prompting.reply import Reading, reply_of, unread
 from actors.prompting.safe_text import one_line
@@ -167,26 +167,29 @@ def message_of(
 
     Its `calls` count completions, so that a turn that failed has those from before it failed.
     """
-    reply = None if reading is None else reply_of(turn, reading)
     completion = responses[-1].completion
-    if reply is not None:
-        message = replace(reply, status=Status.OK)
-    else:
+    reply = None if reading is None else reply_of(turn, reading)
+    likelihoods: list[tuple[str, float]] = []
+    if reply is None:
         status = Status.FAILED if reading is None else Status.UNPARSED
-        message = replace(unread(turn), status=status, content=one_line(responses[0].completion.text))
-
-    # A repaired reply has the tokens of some fields alone.
-    if reply is not None and len(responses) == 1:
-        # Rounded as in prompts: the last digits depend on the engine's other requests at the time.
-        rounded = tuple((name, round(share, 2)) for name, share in likelihoods(form_of(turn), reply, completion))
-        message = replace(message, likelihoods=rounded)
-        if turn.task is None or turn.task.answers:
-            confidence = dict(rounded).get(FieldKind.ANSWER, message.confidence)
-            message = replace(message, confidence=confidence)
+        message = replace(unread(turn), content=one_line(responses[0].completion.text))
+    else:
+        status = Status.OK
+        message = reply
+        if len(responses) == 1:  # a repaired reply has the tokens of some fields alone
+            # Rounded as in prompts: the last digits depend on the engine's other requests at the time.
+            for name, likelihood in likelihoods_of(form_of(turn), reply, completion):
+                likelihoods.append((name, round(likelihood, 2)))
+    confidence = message.confidence
+    if turn.task is None or turn.task.answers:
+        confidence = dict(likelihoods).get(FieldKind.ANSWER, confidence)
 
     paid = [response.completion for response in responses if response.calls]
     return replace(
         message,
+        status=status,
+        confidence=confidence,
+        likelihoods=tuple(likelihoods),
         error=error_of(reading, completion),
         cut=cut,
         calls=sum(response.calls for response in responses),
