@@ -111,10 +111,11 @@ class RecordedLearner:
         matrices = (await self.learner.probabilities())._asdict()
         spec = context.plan.learners[self.method]
         if spec.variant.per_round:
-            for number in range(1, spec.rounds + 1):
-                for kind, p in (await self.learner.probabilities(number))._asdict().items():
-                    if kind == "spatial" or number > 1:  # no round comes before the first
-                        matrices[f"{kind}, round {number}"] = p
+            by_kind = (await self.learner.reading())._asdict()
+            for round in range(spec.rounds):
+                for kind, by_round in by_kind.items():
+                    if kind == "spatial" or round > 0:  # no round comes before the first
+                        matrices[f"{kind}, round {round + 1}"] = by_round[round]
         record = LearningStep(
             stage=stage,
             step=step,

@@ -37,25 +37,24 @@ class EdgeState:
         """Sigmoid of the logits."""
         return self.logits[kind].sigmoid()
 
-    def present(self, kind: str, values: Tensor, round: int | None = None) -> Tensor:
-        """Values [rounds or 1, unit, unit] where edges between agents are left, else 0, float64 [agent, agent]: of one
-        round (from 1; of temporal edges those into it), or the mean over rounds."""
-        left = values * self.mask[kind]
-        if round is not None and len(left) > 1:
-            place = max(0, round - 2) if kind == "temporal" else round - 1
-            left = left[[place]]
-        return self.sharing.to_agents(kind, left.mean(0)).double() * self.sharing.edges[kind]
+    def mean_over_rounds(self, kind: str, values: Tensor) -> Tensor:
+        """Mean over rounds of values [rounds or 1, unit, unit], 0 where no edge is left, float64 [agent, agent]."""
+        return self._to_agents(kind, (values * self.mask[kind]).mean(0))
 
     def reading(self, values: Mapping[str, Tensor], rounds: int) -> Edges[Floats]:
-        """`present` of spatial and temporal values, [sender, receiver], or [rounds, ...] where rounds have masks."""
-        matrices: list[Floats] = []
-        for kind in Edges._fields:
-            if self.by_round:
-                of_rounds = [self.present(kind, values[kind], round).numpy() for round in range(1, rounds + 1)]
-                matrices.append(np.stack(of_rounds))
-            else:
-                matrices.append(self.present(kind, values[kind]).numpy())
-        return Edges(*matrices)
+        """Spatial and temporal values, 0 where no edge is left, [sender, receiver], or [rounds, ...] where rounds have
+        masks of their own."""
+        spatial = self._to_agents("spatial", values["spatial"] * self.mask["spatial"])
+        temporal = self._to_agents("temporal", values["temporal"] * self.mask["temporal"])
+        if not self.by_round:
+            return Edges(spatial[0].numpy(), temporal[0].numpy())
+        # Nothing is heard along temporal edges into the first round: any values will do.
+        temporal = torch.cat([temporal[:1], temporal])[:rounds]
+        return Edges(spatial.numpy(), temporal.numpy())
+
+    def _to_agents(self, kind: str, values: Tensor) -> Tensor:
+        """Values [..., unit, unit] of edges between agents, else 0, float64 [..., agent, agent]."""
+        return self.sharing.to_agents(kind, values).double() * self.sharing.edges[kind]
 
     def between_agents(self, masks: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Edges between agents that masks [..., unit, unit] leave, by kind."""
@@ -142,7 +141,7 @@ class EdgeState:
         rank = self.probability(kind).double().where(cut < 0, torch.where(cut > 0, -1 / cut, -torch.inf))
         rank = self.sharing.to_agents(kind, rank.mean(0))
         left = self.sharing.to_agents(kind, self.mask[kind].any(0))
-        scores = self.present(kind, self.probability(kind)).where(left, rank)
+        scores = self.mean_over_rounds(kind, self.probability(kind)).where(left, rank)
         return scores.where(self.sharing.edges[kind], -torch.inf)
 
     def tensors(self) -> dict[str, Tensor]:

@@ -238,10 +238,10 @@ class Learner(StagedLearner):
         """Counts the present edges of every matrix so far, by "sender>receiver kind", as `EdgeState.counts` does."""
         return self._edges.counts(block for stage in range(1, self.stage + 1) for block in self._stages[stage].blocks)
 
-    def probabilities(self, round: int | None = None) -> Edges[Floats]:
-        """p * mask, float [sender, receiver]. Of one round (from 1), or the mean over rounds where they differ."""
+    def probabilities(self) -> Edges[Floats]:
+        """p * mask, float [sender, receiver]; the mean over rounds where they differ."""
         edges = self._edges
-        return Edges(*(edges.present(kind, edges.probability(kind), round).numpy() for kind in Edges._fields))
+        return Edges(*(edges.mean_over_rounds(kind, edges.probability(kind)).numpy() for kind in Edges._fields))
 
     def chances(self) -> Edges[Floats]:
         """Returns the chance of each allowed edge in `sample`, which gives the reading weights while learning.

@@ -123,7 +123,7 @@ class NetworkLearner(StagedLearner):
         """Number of edges of the common graph, before cycles are opened."""
         return {"agents>agents spatial": int((self._common() >= 0.5).sum())}
 
-    def probabilities(self, round: int | None = None) -> Edges[Floats]:
+    def probabilities(self) -> Edges[Floats]:
         """Mean of p over the last questions seen, float [sender, receiver]; no temporal edge exists."""
         common = self._common()
         return Edges(common, np.zeros_like(common))
