@@ -84,25 +84,25 @@ def choice_of(answer: str, choices: Sequence[str]) -> int | None:
     regard to case, then without outer punctuation too; text goes before letter where a choice is itself a letter.
     None when no choice or more than one is named, or letter and text disagree: nothing is guessed.
     """
-    named = " ".join(answer.split())
+    answer_text = " ".join(answer.split())
     texts = [" ".join(choice.split()) for choice in choices]
     for form in (str, str.casefold):
-        matches = [index for index, text in enumerate(texts) if form(text) == form(named)]
+        matches = [index for index, text in enumerate(texts) if form(text) == form(answer_text)]
         if matches:
             return _only(matches)
     letters = string.ascii_uppercase[: len(texts)]
-    letter = _LETTER.fullmatch(named)
+    letter = _LETTER.fullmatch(answer_text)
     if letter:
-        return _only([index for index, other in enumerate(letters) if other == letter[1].upper()])
-    with_text = re.fullmatch(r"\(?([A-Za-z])[).:]\s*(.+)", named, re.DOTALL)
+        return _only([index for index, name in enumerate(letters) if name == letter[1].upper()])
+    with_text = re.fullmatch(r"\(?([A-Za-z])[).:]\s*(.+)", answer_text, re.DOTALL)
     # A letter beyond the choices may be part of the text, which is compared below.
     if with_text and with_text[1].upper() in letters:
         index = letters.index(with_text[1].upper())
         return index if choice_of(with_text[2], choices) == index else None
-    bare = named.casefold().strip(_MARKS)
-    if not bare:
+    bare_text = answer_text.casefold().strip(_MARKS)
+    if not bare_text:
         return None  # an answer of punctuation alone names none
-    return _only([index for index, text in enumerate(texts) if text.casefold().strip(_MARKS) == bare])
+    return _only([index for index, text in enumerate(texts) if text.casefold().strip(_MARKS) == bare_text])
 
 
 def _only(matches: Sequence[int]) -> int | None:

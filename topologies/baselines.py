@@ -24,8 +24,8 @@ class Single:
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         # Removed from the question, so that the trace lists no evidence either.
-        shown = replace(question, evidence=()) if self._closed_book else question
-        discussion = Discussion(self.method, shown, seed, sample)
+        question_shown = replace(question, evidence=()) if self._closed_book else question
+        discussion = Discussion(self.method, question_shown, seed, sample)
         message = await ask(discussion.turn(self.agent, 1))
         return discussion.trace((self.agent,), [message])
 
@@ -96,12 +96,12 @@ def _random_by_round(wiring: Wiring, seed: int) -> Wiring:
         speaks[round, speakers] = True
         # In the drawn order, an edge leads from the earlier of two agents to the later: no cycle can close.
         pairs = np.stack(np.triu_indices(number, 1), axis=1)
-        chosen = speakers[draw.permutation(pairs)[: spatial_numbers[round]]]
-        spatial[round, chosen[:, 0], chosen[:, 1]] = True
+        drawn_pairs = speakers[draw.permutation(pairs)[: spatial_numbers[round]]]
+        spatial[round, drawn_pairs[:, 0], drawn_pairs[:, 1]] = True
         if round:
             pairs = np.argwhere(np.outer(speaks[round - 1], speaks[round]))
-            chosen = draw.permutation(pairs)[: temporal_numbers[round]]
-            temporal[round, chosen[:, 0], chosen[:, 1]] = True
+            drawn_pairs = draw.permutation(pairs)[: temporal_numbers[round]]
+            temporal[round, drawn_pairs[:, 0], drawn_pairs[:, 1]] = True
     decision = np.zeros(wiring.agents, dtype=bool)
     decision[draw.permutation(np.flatnonzero(speaks[-1]))[: int(wiring.decision.sum())]] = True
     return Wiring.of_matrices(spatial, temporal, decision, speaks=speaks)

@@ -61,13 +61,13 @@ class DyTopo:
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         discussion = Discussion(self.method, question, seed, sample)
-        last: list[Message] = []
+        last_messages: list[Message] = []
         turns: list[Message] = []
         edges: list[tuple[int, int, int]] = []
         hears = np.zeros((len(self.agents), len(self.agents)), dtype=bool)
         for number in range(1, self.rounds + 1):
             earlier = number - 1
-            lead = discussion.turn(MANAGER.name, number, heard_equally(last), recall=earlier, task=LEAD)
+            lead = discussion.turn(MANAGER.name, number, heard_equally(last_messages), recall=earlier, task=LEAD)
             goal = await ask(lead)
             turns.append(goal)
             if number > 1 and goal.values(FieldKind.ENOUGH) == ("yes",):
@@ -76,13 +76,13 @@ class DyTopo:
             task = replace(SPEAK, inputs=input_lines(FieldKind.INSTRUCTION, goal.values(GOAL)))
             round_turns = []
             for agent, senders in zip(self.agents, hears.T, strict=True):
-                heard = heard_equally(last[sender] for sender in np.flatnonzero(senders))
+                heard = heard_equally(last_messages[sender] for sender in np.flatnonzero(senders))
                 round_turns.append(discussion.turn(agent, number, heard, recall=earlier, task=task))
-            last = await ask_together(ask, round_turns)
-            turns += last
+            last_messages = await ask_together(ask, round_turns)
+            turns += last_messages
             if number < self.rounds:
-                hears = await self._matched(last)
-        turns.append(await ask(discussion.turn(DECISION_AGENT, self.rounds + 1, heard_equally(last))))
+                hears = await self._matched(last_messages)
+        turns.append(await ask(discussion.turn(DECISION_AGENT, self.rounds + 1, heard_equally(last_messages))))
         temporal = tuple(edges)
         return discussion.trace(self.agents, turns, temporal=temporal, allowed_temporal=temporal, decision=self.agents)
 
@@ -106,8 +106,8 @@ def matches(offers: Floats, needs: Floats, tau: float) -> Bools:
 
     offers, needs: [agents, d], a row of unit length, or of zeros where an agent states none. No agent hears itself.
     """
-    stated = np.outer(offers.any(1), needs.any(1)) & ~np.eye(len(offers), dtype=bool)
-    matched: Bools = (offers @ needs.T > tau) & stated
+    are_stated = np.outer(offers.any(1), needs.any(1)) & ~np.eye(len(offers), dtype=bool)
+    matched: Bools = (offers @ needs.T > tau) & are_stated
     return matched
 
 

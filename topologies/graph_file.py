@@ -84,8 +84,8 @@ def wiring_of(graph: nx.MultiDiGraph, agents: Sequence[str], rounds: int) -> Wir
         node = graph.nodes[agent]
         decision[i] = bool(node.get("read", True))
         if "rounds" in node:
-            taken = str(node["rounds"]).split(",")
-            speaks[:, i] = [str(round) in taken for round in range(1, rounds + 1)]
+            node_rounds = str(node["rounds"]).split(",")
+            speaks[:, i] = [str(round) in node_rounds for round in range(1, rounds + 1)]
     hears = speaks[:, None]
     within = speaks[:, :, None] & hears
     from_before = np.roll(speaks, 1, axis=0)[:, :, None] & hears

@@ -31,8 +31,8 @@ def chain(agents: int) -> Edges[Ints]:
 
 def star(agents: int) -> Edges[Ints]:
     """Agent 0 speaks last and hears all the others."""
-    others = np.arange(1, agents)
-    return _both_kinds(agents, np.column_stack([others, np.zeros_like(others)]))
+    senders = np.arange(1, agents)
+    return _both_kinds(agents, np.column_stack([senders, np.zeros_like(senders)]))
 
 
 def tree(agents: int) -> Edges[Ints]:
@@ -76,8 +76,8 @@ def random(agents: int, spatial_edges: int, temporal_edges: int, seed: int) -> E
     order = draw.permutation(agents)
     # Positions in the random order, the earlier first: whatever is chosen of these pairs, no cycle can close.
     senders, receivers = np.triu_indices(agents, 1)
-    chosen = draw.permutation(len(senders))[:spatial_edges]
-    spatial = np.column_stack([order[senders[chosen]], order[receivers[chosen]]])
+    drawn_pairs = draw.permutation(len(senders))[:spatial_edges]
+    spatial = np.column_stack([order[senders[drawn_pairs]], order[receivers[drawn_pairs]]])
     temporal = draw.permutation(agents**2)[:temporal_edges]
     return Edges(spatial, np.column_stack(np.divmod(temporal, max(agents, 1))))
 

@@ -92,22 +92,24 @@ class Wired:
         """Holds the discussion of a question. Raises ValueError when spatial edges close a cycle."""
         discussion = Discussion(self.method, question, seed, sample)
         wiring = self._wire if isinstance(self._wire, Wiring) else self._wire(question)
-        needed = wiring.taking_part if self._every_turn else needed_turns(wiring)
-        turns = await self._take_turns(discussion, wiring, needed, ask)
+        is_needed = wiring.taking_part if self._every_turn else needed_turns(wiring)
+        turns = await self._take_turns(discussion, wiring, is_needed, ask)
 
         readable = np.flatnonzero(wiring.decision).tolist()
-        last = [turns[wiring.rounds - 1, i] for i in readable]
+        last_messages = [turns[wiring.rounds - 1, i] for i in readable]
         # Shares of all agents read: a failed turn does not raise the weight of the others, as inside a round.
-        heard = [Heard(message, 1 / len(last)) for message in last if message.status is Status.OK]
-        decision = await ask(discussion.turn(DECISION_AGENT, wiring.rounds + 1, heard))
+        heard_messages = [
+            Heard(message, 1 / len(last_messages)) for message in last_messages if message.status is Status.OK
+        ]
+        decision = await ask(discussion.turn(DECISION_AGENT, wiring.rounds + 1, heard_messages))
         allowed_spatial = wiring.spatial if wiring.allowed_spatial is None else wiring.allowed_spatial
         allowed_temporal = wiring.temporal if wiring.allowed_temporal is None else wiring.allowed_temporal
         return discussion.trace(
             self.agents,
             (*turns.values(), decision),
             # Edges into turns that are not taken are dropped; senders of needed turns are needed themselves.
-            spatial=_from_one(wiring.spatial[into(needed, wiring.spatial)]),
-            temporal=_from_one(wiring.temporal[into(needed, wiring.temporal)]),
+            spatial=_from_one(wiring.spatial[into(is_needed, wiring.spatial)]),
+            temporal=_from_one(wiring.temporal[into(is_needed, wiring.temporal)]),
             allowed_spatial=_from_one(allowed_spatial),
             allowed_temporal=_from_one(allowed_temporal),
             decision=tuple(self.agents[i] for i in readable),
@@ -116,7 +118,7 @@ class Wired:
         )
 
     async def _take_turns(
-        self, discussion: Discussion, wiring: Wiring, needed: Bools, ask: Ask
+        self, discussion: Discussion, wiring: Wiring, is_needed: Bools, ask: Ask
     ) -> dict[tuple[int, int], Message]:
         """Takes the needed turns, bool [rounds, agents]. Returns their messages by round and agent, in this order."""
         spatial = weighed_senders(wiring.spatial, wiring.spatial_p, wiring.agents)
@@ -127,20 +129,20 @@ class Wired:
 
         async def speak(t: int, i: int) -> Message:
             """Waits for the turns that this one hears or remembers, and takes it."""
-            heard = []
+            heard_messages = []
             for rounds_before, senders in enumerate((spatial, temporal)):
                 for j, weight in senders.get((t, i), {}).items():
                     message = await tasks[t - rounds_before, j]
                     if message.status is Status.OK:
-                        heard.append(Heard(message, weight, rounds_before > 0))
-            remembered = np.flatnonzero(needed[:t, i]).tolist()
+                        heard_messages.append(Heard(message, weight, rounds_before > 0))
+            remembered = np.flatnonzero(is_needed[:t, i]).tolist()
             if remembered:
                 await tasks[remembered[-1], i]
-            return await ask(discussion.turn(self.agents[i], t + 1, heard, recall=len(remembered)))
+            return await ask(discussion.turn(self.agents[i], t + 1, heard_messages, recall=len(remembered)))
 
         async with asyncio.TaskGroup() as group:
             # By round, then agent: also the order of turns in the trace, independent of timing.
-            for t, i in np.argwhere(needed).tolist():
+            for t, i in np.argwhere(is_needed).tolist():
                 tasks[t, i] = group.create_task(speak(t, i))
         return {place: task.result() for place, task in tasks.items()}
 
@@ -182,8 +184,8 @@ async def ask_together(ask: Ask, turns: Iterable[Turn]) -> list[Message]:
 
 def heard_equally(messages: Iterable[Message]) -> tuple[Heard, ...]:
     """Weighs the messages that a turn hears equally; failed ones are left out."""
-    read = [message for message in messages if message.status is Status.OK]
-    return tuple(Heard(message, 1 / len(read)) for message in read)
+    usable = [message for message in messages if message.status is Status.OK]
+    return tuple(Heard(message, 1 / len(usable)) for message in usable)
 
 
 class Speaker(Protocol):

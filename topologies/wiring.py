@@ -166,19 +166,19 @@ def needed_turns(wiring: Wiring) -> Bools:
     """Finds turns with a path of messages and memories to the decision agent, bool [T, N]."""
     spatial = weighed_senders(wiring.spatial, None, wiring.agents)
     temporal = weighed_senders(wiring.temporal, None, wiring.agents)
-    needed = np.zeros((wiring.rounds, wiring.agents), dtype=bool)
+    is_needed = np.zeros((wiring.rounds, wiring.agents), dtype=bool)
     waiting = [(wiring.rounds - 1, reader) for reader in np.flatnonzero(wiring.decision).tolist()]
     while waiting:
         round, agent = waiting.pop()
-        if needed[round, agent]:
+        if is_needed[round, agent]:
             continue
-        needed[round, agent] = True
+        is_needed[round, agent] = True
         waiting += [(round, sender) for sender in spatial.get((round, agent), ())]
         if round:
             waiting += [(round - 1, sender) for sender in temporal.get((round, agent), ())]
             # An agent whose turn is needed remembers its turns of the rounds before.
             waiting.append((round - 1, agent))
-    return needed & wiring.taking_part
+    return is_needed & wiring.taking_part
 
 
 def weighed_senders(edges: Ints, probabilities: Floats | None, agents: int) -> dict[tuple[int, int], dict[int, float]]:

@@ -24,22 +24,22 @@ def blind_guard(transcript: Transcript) -> Floats:
     messages = [message for message in transcript.last_messages if message is not None]
     if len(messages) < 3:
         return scores
-    others = 1 - np.eye(len(messages))
-    heard = np.array([[message.id in receiver.heard for message in messages] for receiver in messages]) * others
-    neighbours = np.where(heard.any(axis=1, keepdims=True), heard, others)
+    is_other = 1 - np.eye(len(messages))
+    was_heard = np.array([[message.id in receiver.heard for message in messages] for receiver in messages]) * is_other
+    neighbours = np.where(was_heard.any(axis=1, keepdims=True), was_heard, is_other)
     content = similarities([message.content for message in messages])
     answers = similarities([message.answer or "" for message in messages])
     similarity = np.mean(
-        [mean_over(content, others), mean_over(content, neighbours), mean_over(answers, others)], axis=0
+        [mean_over(content, is_other), mean_over(content, neighbours), mean_over(answers, is_other)], axis=0
     )
     places = [transcript.agents.index(message.agent) for message in messages]
     scores[places] = np.clip(1 - similarity, 0, 1)
     return scores
 
 
-def mean_over(similarity: Floats, chosen: Floats) -> Floats:
-    """Mean of each row over the columns chosen in it, float [rows]."""
-    mean: Floats = (similarity * chosen).sum(axis=1) / chosen.sum(axis=1)
+def mean_over(similarity: Floats, weights: Floats) -> Floats:
+    """Weighted mean of each row, float [rows]."""
+    mean: Floats = (similarity * weights).sum(axis=1) / weights.sum(axis=1)
     return mean
 
 

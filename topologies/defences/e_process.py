@@ -77,11 +77,11 @@ def claims(transcript: Transcript) -> Floats:
     without_source = {id for id, answer in answers.items() if answer - transcript.source_words}
     made_claim = np.full(len(transcript.agents), np.nan)
     for message in transcript.messages:
-        colleagues = [other.id for other in transcript.messages if other.round == message.round and other != message]
+        colleagues = [peer.id for peer in transcript.messages if peer.round == message.round and peer != message]
         most_have_sources = 2 * len(without_source.intersection(colleagues)) < len(colleagues)
-        own = f"/{message.agent}"
-        heard = [answers[id] for id in message.heard if id in answers and not id.endswith(own)]
-        has_new_word = bool(answers[message.id].difference(transcript.source_words, *heard))
+        own_suffix = f"/{message.agent}"
+        heard_answers = [answers[id] for id in message.heard if id in answers and not id.endswith(own_suffix)]
+        has_new_word = bool(answers[message.id].difference(transcript.source_words, *heard_answers))
         place = transcript.agents.index(message.agent)
         made_claim[place] = np.fmax(made_claim[place], float(has_new_word and most_have_sources))
     return made_claim

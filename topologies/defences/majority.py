@@ -81,13 +81,13 @@ def certified(votes: Sequence[Vote]) -> int:
     voters = [voter for voter, (answer, _) in enumerate(votes) if answer == winner]
     voters.sort(key=lambda voter: -votes[voter][1])
     # The winner with a letter more is an answer that has no vote, or some other one that is tried anyway.
-    others = {answer for answer, _ in votes if answer not in (winner, None)} | {f"{winner}+"}
+    rival_answers = {answer for answer, _ in votes if answer not in (winner, None)} | {f"{winner}+"}
     changed = list(votes)
     # All voters for the winner together always change it.
     for f in range(len(voters) - 1):
-        for other in others:
+        for rival in rival_answers:
             for attacker in voters[: f + 1]:
-                changed[attacker] = (other, 1.0)
+                changed[attacker] = (rival, 1.0)
             if plurality(changed) != winner:
                 return f
     return len(voters) - 1

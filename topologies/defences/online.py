@@ -38,8 +38,8 @@ class Transcript:
     @property
     def last_messages(self) -> list[Message | None]:
         """Each agent's last message; None before its first."""
-        last = {message.agent: message for message in self.messages}
-        return [last.get(agent) for agent in self.agents]
+        last_message = {message.agent: message for message in self.messages}
+        return [last_message.get(agent) for agent in self.agents]
 
     @property
     def last_answers(self) -> list[str | None]:
@@ -132,10 +132,10 @@ def most_suspicious(suspicion: Floats, number: int) -> Bools:
     """
     if not 0 <= number < len(suspicion):
         raise ValueError(f"of {len(suspicion)} agents, 0 to {len(suspicion) - 1} can be silenced, not {number}")
-    chosen = np.zeros(len(suspicion), dtype=bool)
+    is_chosen = np.zeros(len(suspicion), dtype=bool)
     # Negated for the largest first; stable, so that the first of equal ones is chosen.
-    chosen[np.argsort(-suspicion, kind="stable")[:number]] = True
-    return chosen
+    is_chosen[np.argsort(-suspicion, kind="stable")[:number]] = True
+    return is_chosen
 
 
 def robust_z(values: Floats) -> Floats:
@@ -177,9 +177,9 @@ def one_hot(answers: Sequence[str | None]) -> Floats:
 def words_shown(question: Question) -> frozenset[str]:
     """All words of a question, its choices and its evidence."""
     evidence = [f"{source.title} {source.text}" for source in question.evidence]
-    shown = " ".join([question.text, *question.choices, *evidence])
+    text = " ".join([question.text, *question.choices, *evidence])
     # Letters name choices.
-    return frozenset(words(shown)) | frozenset(ascii_lowercase[: len(question.choices)])
+    return frozenset(words(text)) | frozenset(ascii_lowercase[: len(question.choices)])
 
 
 @lru_cache(maxsize=2_000)  # answers are read before every turn

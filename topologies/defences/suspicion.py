@@ -55,8 +55,8 @@ def disagreement(traces: Sequence[Trace], questions: Questions) -> Floats:
     shares = []
     for trace in traces:
         # Traces list turns round by round, so a later turn replaces an earlier one.
-        last: dict[str, Message] = {turn.agent: turn for turn in trace.turns}
-        answers = [answer_of(questions[trace.question], last.get(agent)) for agent in trace.agents]
+        last_turns: dict[str, Message] = {turn.agent: turn for turn in trace.turns}
+        answers = [answer_of(questions[trace.question], last_turns.get(agent)) for agent in trace.agents]
         agreeing = np.array([0 if answer is None else answers.count(answer) - 1 for answer in answers])
         # A team of one has no other to agree with: 0 / 1, not 0 / 0.
         shares.append(agreeing / max(1, len(answers) - 1))
@@ -108,9 +108,9 @@ def observations(trace: Trace, question: Question) -> Iterator[tuple[str, str, f
             yield turn.agent, "repeats", answer == answer_before
 
     # (round in which it was sent, round in which it was heard, sender, receiver)
-    heard = [(round, round, sender, receiver) for round, sender, receiver in trace.spatial]
-    heard += [(round - 1, round, sender, receiver) for round, sender, receiver in trace.temporal]
-    for sent_in, heard_in, j, i in heard:
+    edges = [(round, round, sender, receiver) for round, sender, receiver in trace.spatial]
+    edges += [(round - 1, round, sender, receiver) for round, sender, receiver in trace.temporal]
+    for sent_in, heard_in, j, i in edges:
         sender = trace.agents[j]
         receiver = trace.agents[i]
         sent = answers.get((sent_in, sender))

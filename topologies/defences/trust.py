@@ -24,29 +24,29 @@ def trust(transcript: Transcript) -> Floats:
     for message, answer in zip(transcript.messages, answers, strict=True):
         # A missing confidence counts as an even one.
         opinions[message.id] = answer * (0.5 if message.confidence is None else message.confidence)
-    last = {message.agent: opinions[message.id] for message in transcript.messages}
+    last_opinions = {message.agent: opinions[message.id] for message in transcript.messages}
 
     scores = np.zeros(len(transcript.agents))
     for place, agent in enumerate(transcript.agents):
-        others = [last[other] for other in transcript.agents if other in last and other != agent]
-        if agent in last and others:
+        other_opinions = [last_opinions[peer] for peer in transcript.agents if peer in last_opinions and peer != agent]
+        if agent in last_opinions and other_opinions:
             messages = [message for message in transcript.messages if message.agent == agent]
-            distance = np.linalg.norm(last[agent] - np.mean(others, axis=0)) / 2**0.5
+            distance = np.linalg.norm(last_opinions[agent] - np.mean(other_opinions, axis=0)) / 2**0.5
             scores[place] = (1 - susceptibility(messages, opinions)) * distance
     return scores
 
 
 def susceptibility(messages: list[Message], opinions: dict[str, Floats]) -> float:
     """How far an agent's opinion moves towards those that it hears, from 0 to 1; messages: its own, in order."""
-    first = opinions[messages[0].id]
+    first_opinion = opinions[messages[0].id]
     moved = 0.0
     pulled = 0.0
     for message in messages[1:]:
-        own = f"/{message.agent}"
-        heard = [opinions[id] for id in message.heard if id in opinions and not id.endswith(own)]
-        if heard:
-            pull = np.mean(heard, axis=0) - first
-            moved += pull @ (opinions[message.id] - first)
+        own_suffix = f"/{message.agent}"
+        heard_opinions = [opinions[id] for id in message.heard if id in opinions and not id.endswith(own_suffix)]
+        if heard_opinions:
+            pull = np.mean(heard_opinions, axis=0) - first_opinion
+            moved += pull @ (opinions[message.id] - first_opinion)
             pulled += pull @ pull
     return float(np.clip((moved + STRENGTH * PRIOR) / (pulled + STRENGTH), 0, 1))
 

@@ -86,8 +86,8 @@ class AgpLearner(NetworkLearner):
         """Learns the labels (stage II): batches in a random order, so many as there are."""
         count = min(int(self.memory["labels"]), LABELS)
         order = torch.randperm(count, generator=self.generator("labels"))
-        for first in range(0, count, BATCH):
-            batch = order[first : first + BATCH]
+        for start in range(0, count, BATCH):
+            batch = order[start : start + BATCH]
             features = self.memory["of"][batch]
             p = self.net(features).sigmoid() * self._mask
             loss = label_loss(p, self._takes_part(features), self.memory["edges"][batch], self.memory["takes"][batch])

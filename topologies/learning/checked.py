@@ -50,8 +50,8 @@ def checked_scores(
             raise ValueError(f"{name} holds NaN or infinity: score every sample, a failed one with the utility NaN")
         for failed_question in np.unique(number[failed]):
             of_question = number == failed_question
-            others = values[of_question & ~failed]
-            values[of_question & failed] = others.mean(0) if len(others) else 0.0
+            scored_values = values[of_question & ~failed]
+            values[of_question & failed] = scored_values.mean(0) if len(scored_values) else 0.0
     return Scores(turns, utility, number, failed)
 
 

@@ -81,9 +81,9 @@ class Confirmation:
     def lookahead(self) -> int:
         """Number of steps beyond the next one until the next look."""
         steps = self._number("steps")
-        done = self._number("done")
+        steps_done = self._number("done")
         between_looks = -(-steps // LOOKS)
-        return min(between_looks - done % between_looks, steps - done) - 1
+        return min(between_looks - steps_done % between_looks, steps - steps_done) - 1
 
     def begin(self, steps: int) -> None:
         """Begins to compare, on so many steps' questions."""
@@ -104,22 +104,22 @@ class Confirmation:
     def learn(self, step: int, questions: int, utility: Floats, failed: Bools) -> None:
         """Adds a step's utilities [k], equally many of each question. Ends the confirmation after the last look."""
         is_look = self.lookahead == 0
-        done = self._number("done")
+        steps_done = self._number("done")
         graph = np.tile(places(step, len(utility) // questions), questions)
         for place in np.unique(graph[~failed]):
-            self.state["scores"][done, place] = float(utility[~failed & (graph == place)].mean())
-        self._set(done=done + 1, failed=self._number("failed") + int(failed.sum()))
-        is_last = done + 1 == self._number("steps")
+            self.state["scores"][steps_done, place] = float(utility[~failed & (graph == place)].mean())
+        self._set(done=steps_done + 1, failed=self._number("failed") + int(failed.sum()))
+        is_last = steps_done + 1 == self._number("steps")
         if is_last or (is_look and decided(self.scores, self.spec.settings.error_rate)):
             self.decide()
 
     def decide(self) -> None:
         """Ends the confirmation: the winner's edges are left."""
         mean, error = leads(self.scores)
-        left = self.left()
-        cut = any(bool((edges & ~left[kind]).any()) for kind, edges in self.existing.items())
-        needed = (LEADS if cut else CLEAR) * error
-        winner = int(np.where(mean > needed, mean, 0).argmax())
+        remaining = self.left()
+        cut = any(bool((edges & ~remaining[kind]).any()) for kind, edges in self.existing.items())
+        needed_lead = (LEADS if cut else CLEAR) * error
+        winner = int(np.where(mean > needed_lead, mean, 0).argmax())
         self._set(phase=CONFIRMED, winner=winner)
         if self.undone:
             draw = np.random.default_rng(derive_seed(self.spec.seed, "chosen graph"))
@@ -131,13 +131,13 @@ class Confirmation:
         if self.phase != CONFIRMED:
             return ""
         outcome = f"cut undone, {self.winner} graph left" if self.undone else "pruned graph kept"
-        after = f"after {len(self.scores)} steps"
+        duration = f"after {len(self.scores)} steps"
         failed = self._number("failed")
         if failed:
-            after += f", {failed} failed discussions not counted"
+            duration += f", {failed} failed discussions not counted"
         mean, error = leads(self.scores)
-        others = [f"{name} {mean[i]:+.3f} (error {error[i]:.3f})" for i, name in enumerate(GRAPHS)][1:]
-        return f"{outcome} {after}; utility minus that of the pruned graph: {', '.join(others)}"
+        differences = [f"{name} {mean[i]:+.3f} (error {error[i]:.3f})" for i, name in enumerate(GRAPHS)][1:]
+        return f"{outcome} {duration}; utility minus that of the pruned graph: {', '.join(differences)}"
 
     def doubts(self) -> tuple[str, ...]:
         """Returns the outcome where the pruned graph has not the highest mean, or no mean."""
@@ -158,17 +158,17 @@ class Confirmation:
             edges = existing[None] & (name == UNPRUNED or kind == "decision")
             if name == RANDOM:
                 number = int(self.left()[kind].sum())
-                drawn = draw.permutation(existing.flatten().nonzero().squeeze(1).numpy())
+                shuffled_edges = draw.permutation(existing.flatten().nonzero().squeeze(1).numpy())
                 edges = torch.zeros_like(existing)[None]
-                edges.view(-1)[drawn[:number]] = True
+                edges.view(-1)[shuffled_edges[:number]] = True
             graph[kind] = edges
         return graph
 
     def _simple_wirings(self, name: str, draw: np.random.Generator) -> Wirings:
         """One wiring of such a graph."""
-        left = self.edges.between_agents(self._simple(name, draw))
-        readers = left["decision"].flatten().numpy() if self.existing["decision"].any() else None
-        return as_wirings(self.edges.acyclic(left), self.spec.rounds, decision=readers)
+        edges = self.edges.between_agents(self._simple(name, draw))
+        readers = edges["decision"].flatten().numpy() if self.existing["decision"].any() else None
+        return as_wirings(self.edges.acyclic(edges), self.spec.rounds, decision=readers)
 
 
 def places(step: int, samples: int) -> Ints:
@@ -192,8 +192,8 @@ def decided(scores: Floats, error_rate: float) -> bool:
     of looks, and any of them errs in `error_rate` of all runs at most. scores: from 0 to 1."""
     above = []
     below = []
-    for other in scores.T[1:]:
-        differences = (other - scores[:, 0]).clip(-1, 1)
+    for graph_scores in scores.T[1:]:
+        differences = (graph_scores - scores[:, 0]).clip(-1, 1)
         better, worse = capitals(differences[~np.isnan(differences)], np.zeros(1))
         above.append(float(better.max(initial=1.0)))
         below.append(float(worse.max(initial=1.0)))

@@ -15,10 +15,10 @@ class GraphConvolution(nn.Module):
         self.linear = nn.Linear(inputs, outputs, bias=False)
         self.bias = nn.Parameter(torch.zeros(outputs))
         nn.init.xavier_uniform_(self.linear.weight)
-        whole = adjacency.clone().fill_diagonal_(1.0) if loops else adjacency
-        degrees = whole.sum(0)
+        matrix = adjacency.clone().fill_diagonal_(1.0) if loops else adjacency
+        degrees = matrix.sum(0)
         scale = degrees.clamp(min=1e-12).rsqrt() * (degrees > 0)
-        self.register_buffer("normalised", scale[:, None] * whole.T * scale, persistent=False)
+        self.register_buffer("normalised", scale[:, None] * matrix.T * scale, persistent=False)
 
     def forward(self, x: Tensor, shared: Tensor | None = None) -> Tensor:
         """x: [..., agents, inputs]; returns [..., agents, outputs].

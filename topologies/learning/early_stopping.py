@@ -35,8 +35,8 @@ def misjudged(logits: Tensor, end: Estimate, cut: EndCut, generator: Generator) 
     if cut.room >= edges and not cut.by_sign:
         return 0.0, 0.0  # all edges stay
     boundary = _boundary(futures, cut)
-    now = logits[None].double()
-    wrong = (futures >= boundary) != (now >= _boundary(now, cut))
+    current = logits[None].double()
+    wrong = (futures >= boundary) != (current >= _boundary(current, cut))
     distance = (futures - boundary).abs()
     return float((distance * wrong).sum()), float(distance.sum())
 

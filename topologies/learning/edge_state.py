@@ -60,15 +60,15 @@ class EdgeState:
         """Edges between agents that masks [..., unit, unit] leave, by kind."""
         return {kind: self.sharing.to_agents(kind, mask) & self.sharing.edges[kind] for kind, mask in masks.items()}
 
-    def acyclic(self, left: Mapping[str, Tensor]) -> Edges[Bools]:
+    def acyclic(self, edges: Mapping[str, Tensor]) -> Edges[Bools]:
         """Opens cycles among edges, bool [rounds or 1, sender, receiver] by kind: the least probable spatial ones go.
 
         Returns bool [sender, receiver], or [rounds, sender, receiver] where rounds have masks of their own.
         """
         p = self.sharing.to_agents("spatial", self.probability("spatial")).double().numpy()
-        rounds = zip(left["spatial"].numpy(), p, strict=True)
+        rounds = zip(edges["spatial"].numpy(), p, strict=True)
         spatial = np.stack([acyclic(of_round, probability) for of_round, probability in rounds])
-        temporal = left["temporal"].numpy()
+        temporal = edges["temporal"].numpy()
         if not self.by_round:
             return Edges(spatial[0], temporal[0])
         # No edge leads into the first round.
@@ -80,8 +80,8 @@ class EdgeState:
         """Counts the present edges of matrices, by name. Where rounds have separate masks, it ends with ", round t"."""
         counts = {}
         for block in blocks:
-            left = self.mask[block.kind] * self.sharing.edges_per_logit(block.kind)
-            numbers = block.of(left).sum((1, 2)).tolist()
+            numbers_left = self.mask[block.kind] * self.sharing.edges_per_logit(block.kind)
+            numbers = block.of(numbers_left).sum((1, 2)).tolist()
             if not self.by_round:
                 [counts[block.name]] = numbers
                 continue
@@ -110,25 +110,25 @@ class EdgeState:
         self.square = {kind: torch.zeros_like(logits) for kind, logits in self.logits.items()}
         self.steps = {kind: torch.zeros(()) for kind in self.logits}
 
-    def cut_others(self, kind: str, left: Tensor, tick: int) -> None:
-        """Cuts all edges but those in `left`, bool."""
-        cut = self.mask[kind] & ~left
-        self.mask[kind] = self.mask[kind] & left
+    def cut_others(self, kind: str, remaining: Tensor, tick: int) -> None:
+        """Cuts all edges but those in `remaining`, bool."""
+        cut = self.mask[kind] & ~remaining
+        self.mask[kind] = self.mask[kind] & remaining
         self.cut[kind] += (tick + self.probability(kind).double()) * cut
 
-    def replace(self, kind: str, left: Tensor) -> None:
-        """Leaves exactly the edges in `left`, bool; edges that were cut come back.
+    def replace(self, kind: str, edges: Tensor) -> None:
+        """Leaves exactly the edges in `edges`, bool; edges that were cut come back.
 
         All edges are ranked by p from now on, since no estimate chose these.
         """
         existing = self.mask[kind] | (self.cut[kind] > 0)
-        self.mask[kind] = left.expand_as(existing).clone()
-        self.cut[kind] = -(existing & ~left).double()
+        self.mask[kind] = edges.expand_as(existing).clone()
+        self.cut[kind] = -(existing & ~edges).double()
 
-    def rank_anew(self, kind: str, last: Tensor) -> None:
-        """Ranks cut edges by their present p instead of their time; those in `last`, bool [unit, unit], come last."""
+    def rank_anew(self, kind: str, lowest: Tensor) -> None:
+        """Ranks cut edges by their present p instead of their time; those in `lowest`, bool [unit, unit], come last."""
         cut = self.cut[kind]
-        self.cut[kind] = (~last + self.probability(kind).double()).where(cut > 0, cut)
+        self.cut[kind] = (~lowest + self.probability(kind).double()).where(cut > 0, cut)
 
     def score(self, kind: str) -> Tensor:
         """Ranks edges: p where an edge is left, below 0 where it was pruned (the lower the earlier), -inf for no edge.
@@ -140,8 +140,8 @@ class EdgeState:
         cut = self.cut[kind]
         rank = self.probability(kind).double().where(cut < 0, torch.where(cut > 0, -1 / cut, -torch.inf))
         rank = self.sharing.to_agents(kind, rank.mean(0))
-        left = self.sharing.to_agents(kind, self.mask[kind].any(0))
-        scores = self.mean_over_rounds(kind, self.probability(kind)).where(left, rank)
+        remains = self.sharing.to_agents(kind, self.mask[kind].any(0))
+        scores = self.mean_over_rounds(kind, self.probability(kind)).where(remains, rank)
         return scores.where(self.sharing.edges[kind], -torch.inf)
 
     def tensors(self) -> dict[str, Tensor]:

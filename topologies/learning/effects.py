@@ -54,12 +54,13 @@ def bounded_logits(values: Tensor) -> Tensor:
     return values.clamp(-LARGEST_LOGIT, LARGEST_LOGIT).float()
 
 
-def surprise(taken: Tensor, allowed: Tensor, probability: Tensor) -> Tensor:
+def surprise(drawn_edges: Tensor, allowed_edges: Tensor, probability: Tensor) -> Tensor:
     """e - p of the edges that could be drawn, else 0, [k, rounds, sender, receiver].
 
-    taken, allowed: bool [k, rounds, sender, receiver]; probability: [rounds or 1, sender, receiver], of each draw.
+    drawn_edges, allowed_edges: bool [k, rounds, sender, receiver]; probability: of each draw, [rounds or 1, sender,
+        receiver].
     """
-    return taken.double().sub_(probability.double()).mul_(allowed)
+    return drawn_edges.double().sub_(probability.double()).mul_(allowed_edges)
 
 
 def credited_sum(values: Tensor, credit: Tensor) -> Tensor:
@@ -80,10 +81,10 @@ def raw_effects(products: Tensor, squares: Tensor, credit_variance: Tensor) -> E
 
     products, squares: sums of (e - p) c and of (e - p)^2, any shape; credit_variance: s^2, broadcast against them.
     """
-    tried = squares > 0
-    divisor = squares.where(tried, 1)
-    mean = (products / divisor).where(tried, 0)
-    variance = (credit_variance / divisor).where(tried, torch.inf)
+    is_tried = squares > 0
+    divisor = squares.where(is_tried, 1)
+    mean = (products / divisor).where(is_tried, 0)
+    variance = (credit_variance / divisor).where(is_tried, torch.inf)
     return Estimate(mean, variance)
 
 
@@ -152,8 +153,8 @@ def among_peers(scores: Tensor, visual: Tensor) -> Tensor:
 
     The specialists of the modality that fewer questions are about score less without being worse.
     """
-    same = (visual[:, None] == visual).to(scores.dtype)
-    return scores - scores @ (same / same.sum(0))
+    is_peer = (visual[:, None] == visual).to(scores.dtype)
+    return scores - scores @ (is_peer / is_peer.sum(0))
 
 
 def significant(sums: Tensor, questions: Tensor) -> Tensor:
@@ -248,8 +249,8 @@ def certain_harm(sums: Sums, edges: Tensor, tests: int, error_rate: float | Tens
 
 def chance_of(sums: Sums) -> Tensor:
     """Chance of sums this large without any effect (chi-squared), over the last dimension; 1 without samples."""
-    tried = sums.bound > 0
-    squared = (sums.total**2 / sums.bound.where(tried, 1) * tried).sum(-1)
-    degrees = tried.sum(-1).double()
+    is_tried = sums.bound > 0
+    squared = (sums.total**2 / sums.bound.where(is_tried, 1) * is_tried).sum(-1)
+    degrees = is_tried.sum(-1).double()
     chance = torch.special.gammaincc(degrees.clamp(min=1e-9) / 2, squared / 2)
     return torch.as_tensor(chance).where(degrees > 0, 1.0)

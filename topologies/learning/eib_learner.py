@@ -32,8 +32,8 @@ class EibNetwork(nn.Module):
     def forward(self, features: Tensor, generator: Generator | None = None) -> Tensor:
         """Logits of edges [k, sender, receiver] for questions' features [k, d]; there is no dropout."""
         views = []
-        for first, second in zip(self.first, self.second, strict=True):
-            embedded = second(first(self.profiles, features).relu())
+        for first_layer, second_layer in zip(self.first, self.second, strict=True):
+            embedded = second_layer(first_layer(self.profiles, features).relu())
             views.append((embedded @ embedded.transpose(-1, -2)).sigmoid())
         dense, sparse = views
         # A learner without features has one question for all.

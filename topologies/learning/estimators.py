@@ -11,7 +11,7 @@ from topologies.learning.edge_state import EdgeState
 from topologies.learning.effects import Estimate
 from topologies.learning.estimator import Discussions, EdgeEstimator
 from topologies.learning.objective import Terms, credited_slope, leave_one_out, terms_of
-from topologies.learning.sampling import drawn
+from topologies.learning.sampling import draws_of
 from topologies.learning.spec import LearnerSpec
 from topologies.learning.stages import Stage
 from topologies.wiring import KINDS
@@ -40,12 +40,12 @@ class Reinforce(EdgeEstimator):
         if self.settings.reward == "own":
             receiver_credit = self.credit(discussions.turn_scores, discussions.question)
         gradient = {}
-        for kind, (allowed, taken) in drawn(discussions.wirings).items():
+        for kind, draws in draws_of(discussions.wirings).items():
             # The gradient of expected utility (Eq. 8), over all edges, frozen ones included.
             slope = credited_slope(
                 self.edges.sharing.to_agents(kind, self.edges.logits[kind]),
-                allowed,
-                taken,
+                draws.allowed_edges,
+                draws.drawn_edges,
                 credit=credit if kind == "decision" else receiver_credit,
             )
             trained = stage.start[kind] & self.edges.mask[kind]

@@ -60,9 +60,9 @@ class Competence(EdgeEstimator):
     def begin(self, stage: Stage) -> None:
         """Goes on: grades are of all stages."""
 
-    def differences(self, discussions: Discussions, chosen: Tensor) -> Tensor:
-        """Differences that one question's discussions show, double [agents], NaN where none; chosen: bool [k]."""
-        return among_peers(discussions.turn_scores[chosen].mean((0, 1)), self.visual)
+    def differences(self, discussions: Discussions, of_question: Tensor) -> Tensor:
+        """Differences that one question's discussions show, double [agents], NaN where none; of_question: bool [k]."""
+        return among_peers(discussions.turn_scores[of_question].mean((0, 1)), self.visual)
 
 
 class Removal(Competence):
@@ -70,12 +70,12 @@ class Removal(Competence):
 
     chance = 1.0
 
-    def differences(self, discussions: Discussions, chosen: Tensor) -> Tensor:
-        utility = discussions.utility[chosen].double()
-        heard = heard_turns(discussions.wirings)[chosen]
+    def differences(self, discussions: Discussions, of_question: Tensor) -> Tensor:
+        utility = discussions.utility[of_question].double()
+        is_heard = heard_turns(discussions.wirings)[of_question]
         # Means over none are NaN: without the sample that hears all there is nothing to compare.
-        utility_of_all = utility[heard.all(2).all(1)].mean()
-        return torch.stack([utility_of_all - utility[removed].mean() for removed in ~heard.all(1).T])
+        utility_of_all = utility[is_heard.all(2).all(1)].mean()
+        return torch.stack([utility_of_all - utility[removed].mean() for removed in ~is_heard.all(1).T])
 
 
 def grades(total: Tensor, squares: Tensor, number: Tensor) -> Tensor:

@@ -14,15 +14,15 @@ LEVEL = 0.01
 """Share of runs without interactions in which any is found."""
 
 
-def pair_sums(surprise: Tensor, heard: Tensor, credit: Tensor) -> Tensor:
+def pair_sums(surprise: Tensor, heard_edges: Tensor, credit: Tensor) -> Tensor:
     """Sums of one step's samples, [4, sender j, sender k].
 
     They are of x_j x_k c and of its square, and of x_j c and x_j^2 where k is not heard.
-    surprise: [k, rounds, sender, receiver], of all kinds of edges together; heard: bool, of the same shape, if any of
-    them was drawn; credit: [k, rounds, receiver].
+    surprise: [k, rounds, sender, receiver], of all kinds of edges together; heard_edges: bool, of the same shape, true
+        where any of them was drawn; credit: [k, rounds, receiver].
     """
     x = surprise.transpose(0, 2).flatten(1)  # [sender, rounds * k * receiver]
-    not_heard = (~heard).transpose(0, 2).flatten(1).to(x.dtype)
+    not_heard = (~heard_edges).transpose(0, 2).flatten(1).to(x.dtype)
     credited = x * credit.transpose(0, 1).flatten()
     return torch.stack([credited @ x.T, credited**2 @ (x**2).T, credited @ not_heard.T, x**2 @ not_heard.T])
 
@@ -37,8 +37,8 @@ def without_spoilers(pairs: Tensor, senders: Tensor) -> Tensor:
     number = max(n * (n - 1) // 2, 1)
     bound = torch.special.ndtri(torch.tensor(1 - LEVEL / number, dtype=torch.float64))
     spoiled = (together < 0) & (together**2 > bound**2 * variance)
-    alone = (products / squares.clamp(min=1e-9)).where(squares > 0, -torch.inf)
+    effects_alone = (products / squares.clamp(min=1e-9)).where(squares > 0, -torch.inf)
     harmful = senders < 0
-    spared = spoiled & harmful[:, None] & harmful & (alone > alone.T) & ~torch.eye(n, dtype=torch.bool)
-    best = alone.where(spared, -torch.inf).max(1).values
+    spared = spoiled & harmful[:, None] & harmful & (effects_alone > effects_alone.T) & ~torch.eye(n, dtype=torch.bool)
+    best = effects_alone.where(spared, -torch.inf).max(1).values
     return torch.maximum(senders, best)

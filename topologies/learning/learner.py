@@ -222,13 +222,13 @@ class Learner(StagedLearner):
             return
 
         self._cut()
-        before = self._stage.start
+        earlier_start = self._stage.start
         self.stage += 1
         self.step = 0
         start = self._stage.start
         for kind in KINDS:
-            self._edges.mask[kind] |= start[kind] & ~before[kind]
-        if not all(torch.equal(start[kind], before[kind]) for kind in KINDS):
+            self._edges.mask[kind] |= start[kind] & ~earlier_start[kind]
+        if not all(torch.equal(start[kind], earlier_start[kind]) for kind in KINDS):
             # Other edges are learned from now on: an optimiser that goes on would take too long steps for them.
             self._edges.forget_gradients()
         self._estimator.begin(self._stage)
@@ -367,11 +367,11 @@ class Learner(StagedLearner):
         silent = self._rule.silent(self._stage, ended)
         return None if silent is None else ~silent.expand(self.rounds, self.agents)
 
-    def _readers(self, speaks: Tensor | None, left: Mapping[str, Tensor]) -> Tensor:
-        """Agents of the last round that the decision agent may read, bool [agents]; left: edges between agents."""
+    def _readers(self, speaks: Tensor | None, remaining: Mapping[str, Tensor]) -> Tensor:
+        """Agents of the last round that the decision agent may read, bool [agents]; remaining: edges between agents."""
         readers = torch.ones(self.agents, dtype=torch.bool) if speaks is None else speaks[-1]
         if "decision" in self._stage.drawn:
-            readers = readers & left["decision"].view(self.agents)
+            readers = readers & remaining["decision"].view(self.agents)
         return readers
 
     def _edges_left(self, final: bool = True) -> dict[str, Tensor]:

@@ -91,10 +91,10 @@ class NetworkLearner(StagedLearner):
         features = self._features(wirings.features, len(utility))
         self._remember(features)
         logits = self.net(features, self.generator("dropout"))[:, None]
-        allowed = torch.from_numpy(wirings.allowed.spatial)
-        taken = torch.from_numpy(wirings.spatial)
+        allowed_edges = torch.from_numpy(wirings.allowed.spatial)
+        drawn_edges = torch.from_numpy(wirings.spatial)
         # log p of a drawn edge and log(1 - p) of another, over all that could be drawn.
-        log_p = ((logits * taken - softplus(logits)) * allowed).sum((1, 2, 3))
+        log_p = ((logits * drawn_edges - softplus(logits)) * allowed_edges).sum((1, 2, 3))
         gradient_norm = self.descend(-(log_p * utility).mean())
         self.learned(features, wirings, utility)
         self.step += 1
@@ -218,9 +218,9 @@ class NetworkLearner(StagedLearner):
         """Keeps the last `SEEN` different questions, over which the common graph is a mean."""
         remembered = self.memory["features"]
         for row in features:
-            seen = int(self.memory["seen"])
-            if not (remembered[: min(seen, SEEN)] == row).all(1).any():
-                remembered[seen % SEEN] = row
+            count = int(self.memory["seen"])
+            if not (remembered[: min(count, SEEN)] == row).all(1).any():
+                remembered[count % SEEN] = row
                 self.memory["seen"] += 1
 
     def _p(self, features: Tensor) -> Floats:
@@ -231,8 +231,8 @@ class NetworkLearner(StagedLearner):
 
     def _common(self) -> Floats:
         """Mean of p over the last questions seen [sender, receiver]. Before any, p for features of zeros."""
-        seen = min(int(self.memory["seen"]), SEEN)
-        common: Floats = self._p(self.memory["features"][: max(1, seen)]).mean(0)
+        count = min(int(self.memory["seen"]), SEEN)
+        common: Floats = self._p(self.memory["features"][: max(1, count)]).mean(0)
         return common
 
 

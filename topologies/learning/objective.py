@@ -24,11 +24,15 @@ class Terms(NamedTuple):
 
         The rank and the noise are subtracted, the alignment is added, each with its weight.
         """
-        weights = {"rank": settings.rank_weight, "noise": settings.noise_weight, "alignment": settings.align_weight}
-        counted = {name: weight if name in variant.terms else 0.0 for name, weight in weights.items()}
+        term_weights = {
+            "rank": settings.rank_weight,
+            "noise": settings.noise_weight,
+            "alignment": settings.align_weight,
+        }
+        weights = {name: weight if name in variant.terms else 0.0 for name, weight in term_weights.items()}
         if stage < variant.rank_from:
-            counted["rank"] = 0.0
-        return counted["alignment"] * self.alignment - counted["rank"] * self.rank - counted["noise"] * self.noise
+            weights["rank"] = 0.0
+        return weights["alignment"] * self.alignment - weights["rank"] * self.rank - weights["noise"] * self.noise
 
 
 def terms_of(
@@ -60,8 +64,8 @@ def leave_one_out(values: Tensor, questions: Tensor) -> Tensor:
     The mean does not depend on the sample's own wiring, so an estimate keeps its expectation (subtracting the mean of
     all K would shrink it by (K - 1) / K). Raises ValueError when a question has nothing to compare.
     """
-    differences, others = _from_others(values, questions)
-    if bool((others < 1).any()):
+    differences, number_of_others = _from_others(values, questions)
+    if bool((number_of_others < 1).any()):
         raise ValueError("a baseline needs at least two samples of each question: raise training.samples")
     return differences
 
@@ -71,20 +75,20 @@ def credited(values: Tensor, questions: Tensor, earlier: Tensor, count: float) -
 
     earlier: the sum of values over `count` earlier samples, of one sample's shape. The very first sample gets 0.
     """
-    differences, others = _from_others(values, questions)
+    differences, number_of_others = _from_others(values, questions)
     number = count + len(values) - 1
     mean_of_others = (earlier + values.sum(0) - values) / max(number, 1)
     from_all_others = values - mean_of_others if number else torch.zeros_like(values)
-    return differences.where(others > 0, from_all_others)
+    return differences.where(number_of_others > 0, from_all_others)
 
 
 def _from_others(values: Tensor, questions: Tensor) -> tuple[Tensor, Tensor]:
     """Values [k, ...] minus the mean of the question's other samples, and the number of these, int [k, 1, ...]."""
     question = torch.unique(questions, return_inverse=True)[1]
     totals = values.new_zeros(int(question.max()) + 1, *values.shape[1:]).index_add(0, question, values)[question]
-    others = (torch.bincount(question)[question] - 1).view(-1, *[1] * (values.dim() - 1))
-    number = others.to(values.dtype)
-    return ((number + 1) * values - totals) / number.clamp(min=1), others
+    number_of_others = (torch.bincount(question)[question] - 1).view(-1, *[1] * (values.dim() - 1))
+    number = number_of_others.to(values.dtype)
+    return ((number + 1) * values - totals) / number.clamp(min=1), number_of_others
 
 
 def nuclear_norm(matrix: Tensor) -> Tensor:
@@ -108,9 +112,9 @@ def noise(initial: Sequence[Tensor], weighted: Sequence[Tensor], form: Noise, ep
     """
     if not weighted:
         return torch.zeros(())
-    distances = [(1 - now) * start for start, now in zip(initial, weighted, strict=True)]
+    distances = [(1 - p) * start for start, p in zip(initial, weighted, strict=True)]
     if form == "rms":
-        edges = sum(int(start.sum()) * len(now) for start, now in zip(initial, weighted, strict=True))
+        edges = sum(int(start.sum()) * len(p) for start, p in zip(initial, weighted, strict=True))
         distance: Tensor = torch.linalg.vector_norm(torch.cat([matrix.flatten() for matrix in distances]))
         return (distance / sqrt(max(edges, 1)) - epsilon).relu()
     excess = torch.stack([(torch.linalg.vector_norm(matrix) - epsilon).relu() for matrix in distances])
@@ -129,25 +133,27 @@ def alignment(text_to_visual: Tensor, visual_to_text: Tensor) -> Tensor:
     return cosines.mean() / sent.shape[-1]
 
 
-def credited_slope(logits: Tensor, allowed: Tensor, taken: Tensor, credit: Tensor) -> Tensor:
+def credited_slope(logits: Tensor, allowed_edges: Tensor, drawn_edges: Tensor, credit: Tensor) -> Tensor:
     """Gradient of the mean over samples of credit times log P of each wiring (Eq. 8). It has the logits' shape.
 
     Given the speaking orders, with p = sigmoid(theta), log P is a sum over the edges that could be drawn:
 
         e log p + (1 - e) log(1 - p) = e theta - softplus(theta)
 
-    logits: [rounds or 1, sender, receiver]; allowed, taken: bool [k, rounds, sender, receiver]. credit: [k], of all
-    edges of a wiring, or [k, rounds, receiver], of the edges into a receiver. Written out, with the sums in autograd's
-    order: a backward pass of a thousand agents would keep several arrays of all samples' edges.
+    logits: [rounds or 1, sender, receiver]; allowed_edges, drawn_edges: bool [k, rounds, sender, receiver].
+    credit: [k], of all edges of a wiring, or [k, rounds, receiver], of the edges into a receiver.
+
+    Written out, with the sums in autograd's order: a backward pass of a thousand agents would keep several arrays of
+    all samples' edges.
     """
     weight = credit * (torch.ones_like(credit) / len(credit))
     if credit.dim() > 1:
-        surprise = taken.to(logits.dtype) - allowed * logits.sigmoid()
+        surprise = drawn_edges.to(logits.dtype) - allowed_edges * logits.sigmoid()
         return (weight[:, :, None].to(logits.dtype) * surprise).sum(0).sum_to_size(logits.shape)
 
-    theta = logits.expand(allowed.shape[1:]).reshape(-1)
-    slope_of_taken = taken.flatten(1).to(theta.dtype).t().mv(weight)
-    slope_of_allowed = allowed.flatten(1).to(theta.dtype).t().mv(-weight)
+    theta = logits.expand(allowed_edges.shape[1:]).reshape(-1)
+    slope_of_taken = drawn_edges.flatten(1).to(theta.dtype).t().mv(weight)
+    slope_of_allowed = allowed_edges.flatten(1).to(theta.dtype).t().mv(-weight)
     # 1 and 20 are the defaults of `softplus`.
     slope: Tensor = slope_of_taken + torch.ops.aten.softplus_backward(slope_of_allowed, theta, 1.0, 20.0)
-    return slope.view(allowed.shape[1:]).sum_to_size(logits.shape)
+    return slope.view(allowed_edges.shape[1:]).sum_to_size(logits.shape)

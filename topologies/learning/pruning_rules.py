@@ -50,12 +50,12 @@ class PruningRule:
 
     def cut(self, stage: Stage, tick: int = 1) -> None:
         """Cuts at the end of a stage. Doing it again changes nothing."""
-        for kind, left in self.left(stage, stage.final).items():
-            self.edges.cut_others(kind, left, tick)
+        for kind, remaining in self.left(stage, stage.final).items():
+            self.edges.cut_others(kind, remaining, tick)
 
     def left(self, stage: Stage, final: bool) -> dict[str, Tensor]:
         """Edges left if the stage ended now, by kind; `final`: if no later stage learned them again either."""
-        left = {kind: mask.clone() for kind, mask in self.edges.mask.items()}
+        remaining = {kind: mask.clone() for kind, mask in self.edges.mask.items()}
         probabilities = self.probabilities(stage)
         for block in stage.blocks:
             rounds = zip(
@@ -65,8 +65,8 @@ class PruningRule:
                 strict=True,
             )
             of_rounds = [self.left_of(block, p, present, room, final) for p, present, room in rounds]
-            block.put(left[block.kind], torch.stack(of_rounds))
-        return left
+            block.put(remaining[block.kind], torch.stack(of_rounds))
+        return remaining
 
     def probabilities(self, stage: Stage) -> dict[str, Tensor]:
         """Probabilities that a cut at the end goes by, [rounds or 1, sender, receiver] by kind."""
@@ -119,9 +119,9 @@ class Progressive(PruningRule):
             return
         generator = self.random("pruning")
         for block, room, present in zip(stage.blocks, rooms, presents, strict=True):
-            left = self.edges.mask[block.kind].clone()
-            block.put(left, largest(block.of(self.edges.probability(block.kind)), present, room, generator))
-            self.edges.cut_others(block.kind, left, tick=step + 1)
+            remaining = self.edges.mask[block.kind].clone()
+            block.put(remaining, largest(block.of(self.edges.probability(block.kind)), present, room, generator))
+            self.edges.cut_others(block.kind, remaining, tick=step + 1)
 
     def cut_rest(self, stage: Stage) -> None:
         self.after_step(stage, self.pruning.steps - 1)
@@ -157,9 +157,9 @@ class BySign(PruningRule):
     def probabilities(self, stage: Stage) -> dict[str, Tensor]:
         """Spares harmful edges beyond half of what a receiver hears: they are at least 1/2."""
         logits = side_by_side({kind: values.mean(0) for kind, values in self.edges.logits.items()})
-        judged = side_by_side({kind: self.state[f"judged.{kind}"] for kind in KINDS})
-        harmful = judged & (logits < 0) & side_by_side(stage.start)
-        spared = by_kind(harmful & ~worst_half(harmful, logits, judged))
+        present = side_by_side({kind: self.state[f"judged.{kind}"] for kind in KINDS})
+        harmful = present & (logits < 0) & side_by_side(stage.start)
+        spared = by_kind(harmful & ~worst_half(harmful, logits, present))
         probabilities = super().probabilities(stage)
         return {kind: p.where(~spared[kind], p.clamp(min=0.5)) for kind, p in probabilities.items()}
 
@@ -167,10 +167,10 @@ class BySign(PruningRule):
         """Keeps edges without a negative effect (p >= 1/2), at the end the `room` best; one reader at least."""
         p = p * present
         number = room if final else p.numel()
-        least = p.flatten().topk(number).values[-1].clamp(min=0.5)
+        threshold = p.flatten().topk(number).values[-1].clamp(min=0.5)
         if block.kind == "decision":
-            least = least.clamp(max=p.max())
-        return present & (p >= least)
+            threshold = threshold.clamp(max=p.max())
+        return present & (p >= threshold)
 
 
 class Once(PruningRule):

@@ -15,8 +15,8 @@ from torch import Generator, Tensor
 from actors.messages import derive_seed
 from topologies.learning.edge_state import EdgeState
 from topologies.learning.effects import Estimate, by_kind
-from topologies.learning.estimator import Discussions
 from topologies.learning.randomised import CREDITS, Effects
+from topologies.learning.sampling import Draws
 from topologies.learning.spec import LearnerSpec
 from topologies.learning.stages import Stage
 from topologies.wiring import Floats
@@ -92,9 +92,8 @@ class EffectsByQuestion(Effects):
         sums = {name: values for name, values in self.state.items() if not name.startswith(BEFORE)}
         self.state |= {BEFORE + name: values.clone() for name, values in sums.items()}
 
-    def _add(self, kind: str, allowed: Tensor, surprises: Tensor, credit: Tensor, discussions: Discussions) -> None:
-        super()._add(kind, allowed, surprises, credit, discussions)
-        features = discussions.wirings.features
+    def _add(self, kind: str, draws: Draws, surprises: Tensor, credit: Tensor, features: Floats | None) -> None:
+        super()._add(kind, draws, surprises, credit, features)
         if features is None:
             return
         x = torch.tensor(features) @ self.projection
@@ -128,11 +127,12 @@ class EffectsByQuestion(Effects):
         if not self.by_question():
             return self.edges.logits
         logits = self._logits_at(features)
-        now = self.state
-        self.state = {name.removeprefix(BEFORE): values for name, values in now.items() if name.startswith(BEFORE)}
+        current_state = self.state
+        earlier_state = {name: values for name, values in current_state.items() if name.startswith(BEFORE)}
+        self.state = {name.removeprefix(BEFORE): values for name, values in earlier_state.items()}
         if self.by_question():
             logits = logits.minimum(self._logits_at(features))
-        self.state = now
+        self.state = current_state
         return {kind: of_kind[None] for kind, of_kind in by_kind(logits).items()}
 
     def _logits_at(self, features: Floats) -> Tensor:

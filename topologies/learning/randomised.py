@@ -28,11 +28,11 @@ from topologies.learning.estimator import Discussions, EdgeEstimator
 from topologies.learning.interactions import MOST_AGENTS, pair_sums, without_spoilers
 from topologies.learning.objective import Terms, credited
 from topologies.learning.pruning_rules import worst_half
-from topologies.learning.sampling import drawn
+from topologies.learning.sampling import Draws, draws_of
 from topologies.learning.spec import LearnerSpec, Surrogate
 from topologies.learning.stages import Stage
 from topologies.learning.surrogate import compare, moments
-from topologies.wiring import KINDS
+from topologies.wiring import KINDS, Floats
 
 OWN, FINAL = "own", "final"
 CREDITS = (OWN, FINAL)
@@ -114,41 +114,41 @@ class Effects(EdgeEstimator):
         chances = discussions.wirings.chances
         if not chances:
             raise ValueError("wirings have no chances: effects learns from those that `Learner.sample` draws")
-        own, final = self._credits(discussions)
-        edges = drawn(discussions.wirings)
-        self._restart_sums(edges)
+        own_credit, final_credit = self._credits(discussions)
+        draws = draws_of(discussions.wirings)
+        self._restart_sums(draws)
 
         # Temporal edges have no first round, and edges to the decision agent have one alone.
-        credits = {"spatial": own, "temporal": own[:, 1:], "decision": final[:, :1]}
+        credits = {"spatial": own_credit, "temporal": own_credit[:, 1:], "decision": final_credit[:, :1]}
         surprises: dict[str, Tensor] = {}
         for kind, probability in chances.items():
-            allowed, taken = edges[kind]
-            surprises[kind] = surprise(taken, allowed, torch.tensor(probability))
-            final_credit = final[:, : credits[kind].shape[1]].expand_as(credits[kind])
-            credit = torch.stack([credits[kind], final_credit], 1)
-            self._add(kind, allowed, surprises[kind], credit, discussions)
+            allowed_edges, drawn_edges = draws[kind]
+            surprises[kind] = surprise(drawn_edges, allowed_edges, torch.tensor(probability))
+            final_of_kind = final_credit[:, : credits[kind].shape[1]].expand_as(credits[kind])
+            credit = torch.stack([credits[kind], final_of_kind], 1)
+            self._add(kind, draws[kind], surprises[kind], credit, discussions.wirings.features)
 
-        samples, _, agents = own.shape
+        samples, _, agents = own_credit.shape
         # Surprises of each sender's edges to agents, weighted by either credit.
         own_sums = torch.zeros(samples, agents, dtype=torch.float64)
         final_sums = torch.zeros_like(own_sums)
         for kind in BETWEEN_AGENTS:
             own_sums += (surprises[kind] @ credits[kind][..., None])[..., 0].sum(1)
-            final_sums += surprises[kind].sum((1, 3)) * final[:, 0]
+            final_sums += surprises[kind].sum((1, 3)) * final_credit[:, 0]
         self.state["senders"] += moments(own_sums, final_sums)
         if self.looks_at_pairs:
-            heard = edges["spatial"][1]
-            heard[:, 1:] |= edges["temporal"][1]
+            heard_edges = draws["spatial"].drawn_edges
+            heard_edges[:, 1:] |= draws["temporal"].drawn_edges
             surprises["spatial"][:, 1:] += surprises["temporal"]
-            self.state["pairs"] += pair_sums(surprises["spatial"], heard, own)
+            self.state["pairs"] += pair_sums(surprises["spatial"], heard_edges, own_credit)
 
         for question in discussions.questions:
-            question_scores = discussions.turn_scores[discussions.question == question].mean((0, 1))
-            difference = among_peers(question_scores, self.visual)
+            turn_scores = discussions.turn_scores[discussions.question == question]
+            difference = among_peers(turn_scores.mean((0, 1)), self.visual)
             self.state["apart"] += torch.stack([difference, difference**2])
             self.state["questions"] += 1
-        last_own = own[:, -1]
-        last_final = final[:, -1].expand_as(last_own)
+        last_own = own_credit[:, -1]
+        last_final = final_credit[:, -1].expand_as(last_own)
         link = [(last_own * last_final).sum(), (last_own**2).sum(), (last_final**2).sum()]
         self.state["link"] += torch.stack(link)
         self.state["scores"] += discussions.turn_scores.sum(0)
@@ -167,35 +167,39 @@ class Effects(EdgeEstimator):
         credit = credited(values, discussions.question, earlier, float(self.state["samples"]))
         return credit[..., :-1], credit[..., -1:]
 
-    def _add(self, kind: str, allowed: Tensor, surprises: Tensor, credit: Tensor, discussions: Discussions) -> None:
-        """Adds draws of a kind to the sums. credit: [k, CREDITS, rounds, receiver]."""
+    def _add(self, kind: str, draws: Draws, surprises: Tensor, credit: Tensor, features: Floats | None) -> None:
+        """Adds draws of a kind to the sums.
+
+        credit: [k, CREDITS, rounds, receiver]; features: of the questions [k, d].
+        """
         squared_credit = credit**2
         squares = (surprises**2).sum(0)[None]
         products = credited_sum(surprises, credit)
-        bounds = credited_sum(allowed, 0.25 * squared_credit)
+        bounds = credited_sum(draws.allowed_edges, 0.25 * squared_credit)
         self.state[f"sums.{kind}"] += torch.cat([squares, products, bounds]).sum(1, keepdim=True)
         spread = self.state[f"spread.{kind}"]
         spread[0] += squared_credit.sum((0, 2, 3))
         spread[1] += squared_credit[:, 0].numel()
 
-    def _restart_sums(self, edges: Mapping[str, tuple[Tensor, Tensor]]) -> None:
+    def _restart_sums(self, draws: Mapping[str, Draws]) -> None:
         """Begins anew with edges into receivers that now hear half or twice as many agents. The effect of a message
         depends on how many others there are. Earlier sums count until they differ (`_mean_effect_changed`).
 
         Not where cut edges are drawn all the same, by another learner: nothing has changed there.
         """
         mask = self._mask()
-        was_drawn = {kind: taken.any(0).any(0) for kind, (_, taken) in edges.items()}
-        if bool((side_by_side(was_drawn) & ~mask).any()):
+        was_drawn = {kind: draws[kind].drawn_edges.any(0).any(0) for kind in KINDS}
+        if (side_by_side(was_drawn) & ~mask).any():
             return
         agents = len(mask)
         number = mask.sum(0)
-        heard = torch.cat([number[:agents] + number[agents:-1], number[-1:]]).double()
-        heard_before, restarts = self.state["heard"]
-        changed = (heard > 0) & ((heard <= heard_before * RESTART) | (heard * RESTART >= heard_before))
-        restarted = changed & (heard_before > 0)
-        self.state["heard"] = torch.stack([heard.where(changed, heard_before), restarts + restarted])
-        if not bool(restarted.any()):
+        senders = torch.cat([number[:agents] + number[agents:-1], number[-1:]]).double()
+        senders_before, restarts = self.state["heard"]
+        fewer_or_more = (senders <= senders_before * RESTART) | (senders * RESTART >= senders_before)
+        changed = (senders > 0) & fewer_or_more
+        restarted = changed & (senders_before > 0)
+        self.state["heard"] = torch.stack([senders.where(changed, senders_before), restarts + restarted])
+        if not restarted.any():
             return
 
         for kind in KINDS:
@@ -278,12 +282,12 @@ class Effects(EdgeEstimator):
         with_sender[..., -1] &= harms[:, -1]
         harmful = worst_half((singly | with_sender).any(0), logits, mask)
 
-        for kind, named in by_kind((harmful & mask).double()).items():
-            self.state[f"harm.{kind}"] = self.state[f"harm.{kind}"].maximum(named)
-        if bool(stage.start["decision"].any()):  # else the decision agent reads all
-            left = by_kind(mask & ~harmful)
-            others = ~torch.eye(len(edges), dtype=torch.bool)
-            silent = ~(((left["spatial"] | left["temporal"]) & others).any(1) | left["decision"][:, 0])
+        for kind, harmful_now in by_kind((harmful & mask).double()).items():
+            self.state[f"harm.{kind}"] = self.state[f"harm.{kind}"].maximum(harmful_now)
+        if stage.start["decision"].any():  # else the decision agent reads all
+            remaining = by_kind(mask & ~harmful)
+            to_others = (remaining["spatial"] | remaining["temporal"]) & ~torch.eye(len(edges), dtype=torch.bool)
+            silent = ~(to_others.any(1) | remaining["decision"][:, 0])
             harmful[:, :-1] |= torch.cat([silent, silent])
         return by_kind(harmful)
 
@@ -354,10 +358,10 @@ class Effects(EdgeEstimator):
 
         Receivers of one discussion share its utility, so that all of them count as one.
         """
-        product, own, final = self.state["link"].tolist()
-        if own <= 0:
+        product, own_square, final_square = self.state["link"].tolist()
+        if own_square <= 0:
             return False
-        slope = product / own
+        slope = product / own_square
         samples = max(float(self.state["samples"]), 1.0)
-        error = LINKED * sqrt(max(final - slope * product, 0.0) / samples / own)
+        error = LINKED * sqrt(max(final_square - slope * product, 0.0) / samples / own_square)
         return bool(slope > error or slope + error > WEAK)

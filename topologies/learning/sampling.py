@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -57,17 +58,23 @@ def sample_wirings(
     )
 
 
-def drawn(wirings: Wirings) -> dict[str, tuple[Tensor, Tensor]]:
-    """Edges that could be drawn and drawn ones, by kind: [k, rounds, sender, receiver]."""
+class Draws(NamedTuple):
+    """Edges of one kind that could be drawn and that were, bool [k, rounds, sender, receiver]."""
+
+    allowed_edges: Tensor
+    drawn_edges: Tensor
+
+
+def draws_of(wirings: Wirings) -> dict[str, Draws]:
+    """Draws of some wirings, by kind."""
+    column = np.s_[:, None, :, None]
     # Copies: arrays that crossed a process are read-only.
-    allowed = torch.tensor(wirings.decision_allowed)
-    decision = torch.tensor(wirings.decision)
     return {
-        "spatial": (torch.tensor(wirings.allowed.spatial), torch.tensor(wirings.spatial)),
+        "spatial": Draws(torch.tensor(wirings.allowed.spatial), torch.tensor(wirings.spatial)),
         # Nothing leads into the first round, so there was nothing to draw.
-        "temporal": (torch.tensor(wirings.allowed.temporal[:, 1:]), torch.tensor(wirings.temporal[:, 1:])),
+        "temporal": Draws(torch.tensor(wirings.allowed.temporal[:, 1:]), torch.tensor(wirings.temporal[:, 1:])),
         # The decision agent is one receiver of all, in its only round.
-        "decision": (allowed[:, None, :, None], decision[:, None, :, None]),
+        "decision": Draws(torch.tensor(wirings.decision_allowed[column]), torch.tensor(wirings.decision[column])),
     }
 
 
@@ -89,19 +96,19 @@ def allowed_spatial(mask: Tensor, order: Tensor) -> Tensor:
 
 def allowed_temporal(mask: Tensor, k: int, rounds: int) -> Tensor:
     """Unpruned edges in every round but the first, bool [k, rounds, sender, receiver]. Mask as for `sample_wirings`."""
-    allowed = torch.zeros(k, rounds, *mask.shape[-2:], dtype=torch.bool)
-    allowed[:, 1:] = mask
-    return allowed
+    edges = torch.zeros(k, rounds, *mask.shape[-2:], dtype=torch.bool)
+    edges[:, 1:] = mask
+    return edges
 
 
-def sample_edges(probability: Tensor, allowed: Tensor, generator: Generator) -> Tensor:
+def sample_edges(probability: Tensor, allowed_edges: Tensor, generator: Generator) -> Tensor:
     """Draws each allowed edge as Bernoulli(probability) (Algorithm 1, DAGSampling).
 
-    probability: [rounds or 1, sender, receiver]; allowed, result: bool [k, rounds, sender, receiver].
+    probability: [rounds or 1, sender, receiver]; allowed_edges, result: bool [k, rounds, sender, receiver].
     """
     # One number for every edge, allowed or not: a mask does not shift the draws that follow.
-    noise = torch.rand(allowed.shape, generator=generator)
-    return (noise < probability) & allowed
+    noise = torch.rand(allowed_edges.shape, generator=generator)
+    return (noise < probability) & allowed_edges
 
 
 def with_removals(wirings: Wirings, samples: int, step: int, turns: bool) -> Wirings:
@@ -113,7 +120,7 @@ def with_removals(wirings: Wirings, samples: int, step: int, turns: bool) -> Wir
     """
     k, rounds, agents = wirings.order.shape
     sample = np.arange(k)
-    first = sample - sample % samples
+    first_sample = sample - sample % samples
     # Removals so far: none in a question's first sample.
     earlier = step * (k - k // samples) + sample - sample // samples - 1
     agent = earlier % agents
@@ -122,16 +129,16 @@ def with_removals(wirings: Wirings, samples: int, step: int, turns: bool) -> Wir
         removed[sample, earlier // agents % rounds, agent] = True
     else:
         removed[sample, :, agent] = True
-    removed[first] = False
+    removed[first_sample] = False
 
-    spatial = wirings.spatial[first] & ~removed[..., None]
-    temporal = wirings.temporal[first]
+    spatial = wirings.spatial[first_sample] & ~removed[..., None]
+    temporal = wirings.temporal[first_sample]
     temporal[:, 1:] &= ~removed[:, :-1, :, None]
     return replace(
         wirings,
         spatial=spatial,
         temporal=temporal,
-        order=wirings.order[first],
-        decision=wirings.decision[first] & ~removed[:, -1],
-        allowed=Edges(wirings.allowed.spatial[first], wirings.allowed.temporal[first]),
+        order=wirings.order[first_sample],
+        decision=wirings.decision[first_sample] & ~removed[:, -1],
+        allowed=Edges(wirings.allowed.spatial[first_sample], wirings.allowed.temporal[first_sample]),
     )

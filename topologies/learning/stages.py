@@ -131,13 +131,13 @@ def stages_of(spec: LearnerSpec, sharing: LogitSharing) -> dict[int, Stage]:
 
     stages = {}
     for number in range(1, spec.stages + 1):
-        last = number == spec.stages
+        is_last = number == spec.stages
         if spec.variant.staged:
-            learned = same_modality if number == 1 else ~same_modality
+            learned_pairs = same_modality if number == 1 else ~same_modality
         else:
-            learned = same_modality | spec.variant.inter
-        start = {kind: exists[kind] & learned for kind in KINDS[:2]}
-        start["decision"] = exists["decision"] & (last or not spec.variant.staged)
+            learned_pairs = same_modality | spec.variant.inter
+        start = {kind: exists[kind] & learned_pairs for kind in KINDS[:2]}
+        start["decision"] = exists["decision"] & (is_last or not spec.variant.staged)
         present = [block for block in blocks if bool(block.of(start[block.kind]).any())]
-        stages[number] = Stage(number, start, present, final=spec.variant.staged or last)
+        stages[number] = Stage(number, start, present, final=spec.variant.staged or is_last)
     return stages

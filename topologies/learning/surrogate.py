@@ -20,7 +20,8 @@ from topologies.learning.spec import Surrogate
 
 def moments(own: Tensor, final: Tensor) -> Tensor:
     """Sums over samples of a, f, a f, a^2 and f^2, [5, senders]; own, final: a and f, [k, senders]."""
-    return torch.stack([own.sum(0), final.sum(0), (own * final).sum(0), (own**2).sum(0), (final**2).sum(0)])
+    products = [own * final, own**2, final**2]
+    return torch.stack([values.sum(0) for values in (own, final, *products)])
 
 
 def compare(sums: Tensor, linked: bool) -> Surrogate:
@@ -31,12 +32,12 @@ def compare(sums: Tensor, linked: bool) -> Surrogate:
 
     linked: whether the two scores correlate at all; where they do not, the final one counts.
     """
-    own, final, products, own_squares, final_squares = sums.numpy()
-    total = float((own * final - products).sum())
-    scale = float((own**2 - own_squares).sum())
+    own_effects, final_effects, products, own_squares, final_squares = sums.numpy()
+    total = float((own_effects * final_effects - products).sum())
+    scale = float((own_effects**2 - own_squares).sum())
     # Of a product of independent sums: with no effect at all, only the last term is there.
     noise = own_squares * final_squares
-    variance = np.maximum(own**2 * final_squares + final**2 * own_squares - noise, noise)
+    variance = np.maximum(own_effects**2 * final_squares + final_effects**2 * own_squares - noise, noise)
     error = sqrt(variance.sum())
     # Within its noise the ratio means nothing.
     if scale > 2 * sqrt((2 * own_squares**2).sum()) and error > 0:
@@ -45,10 +46,10 @@ def compare(sums: Tensor, linked: bool) -> Surrogate:
     else:
         slope = error = 0.0
 
-    bound = ndtri(1 - 0.025 / max(len(own), 1))
+    bound = ndtri(1 - 0.025 / max(len(own_effects), 1))
     interval = (slope, slope - 1.96 * error, slope + 1.96 * error)
     if not linked or slope + bound * error < 0:
         return Surrogate(*interval, credit="final", senders=())
-    significant = (own**2 > bound**2 * own_squares) & (final**2 > bound**2 * final_squares)
-    opposite = np.flatnonzero((own * final < 0) & significant)
+    significant = (own_effects**2 > bound**2 * own_squares) & (final_effects**2 > bound**2 * final_squares)
+    opposite = np.flatnonzero((own_effects * final_effects < 0) & significant)
     return Surrogate(*interval, credit="own", senders=tuple(opposite.tolist()))

@@ -7,7 +7,7 @@ import torch
 from experiments.studies.planted.measures import different_turns
 from topologies.learning.learner import Learner
 from topologies.learning.learner_settings import LearnerSettings
-from topologies.learning.sampling import drawn, sample_wirings
+from topologies.learning.sampling import draws_of, sample_wirings
 from topologies.learning.variants import RLOO
 from topologies.wiring import KINDS, Wirings
 
@@ -27,7 +27,7 @@ def sampled(seed: int, shared: bool) -> Wirings:
 def test_each_wiring_is_drawn_as_it_would_be_alone() -> None:
     plain, common = sampled(1, False), sampled(2, True)
     for number in range(K):
-        for one, other in zip(drawn(plain).values(), drawn(common).values(), strict=True):
+        for one, other in zip(draws_of(plain).values(), draws_of(common).values(), strict=True):
             for mine, theirs in zip(one, other, strict=True):
                 frequencies = mine[number::K].double().mean(0) - theirs[number::K].double().mean(0)
                 assert float(frequencies.abs().max()) < 5 * (0.5 / MANY) ** 0.5

@@ -9,7 +9,7 @@ import torch
 from topologies.learning.learner import Learner
 from topologies.learning.learner_settings import LearnerSettings, PruningSettings
 from topologies.learning.randomised import Effects
-from topologies.learning.sampling import drawn
+from topologies.learning.sampling import draws_of
 from topologies.learning.spec import shared_training
 from topologies.learning.variants import AGENTDROPOUT, AGENTPRUNE, EFFECTS, GPTSWARM, M3PRUNE, RLOO, Variant
 from topologies.wiring import Wirings
@@ -87,7 +87,7 @@ def test_the_chances_of_wirings_are_those_that_they_were_drawn_with() -> None:
     taught(source, [], 10, 30)
     wirings = source.sample(4_000)
     assert wirings.chances.keys() == {"spatial", "temporal"}
-    for kind, tensors in drawn(wirings).items():
+    for kind, tensors in draws_of(wirings).items():
         allowed, taken = (tensor.numpy() for tensor in tensors)
         if kind == "decision":  # everyone is read: that is no draw
             continue
