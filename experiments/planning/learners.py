@@ -62,7 +62,7 @@ def plan_learners(config: Config, variants: Sequence[Variant], team: Sequence[Ro
 
 def check_samples(variant: Variant, samples: int) -> None:
     """Raises UserError where a learner gets too few samples of each question."""
-    if (variant.estimator.compares_samples or variant.unheard) and samples < 2:
+    if (variant.estimator.compares_samples or variant.removal) and samples < 2:
         raise UserError(
             f"training.samples={samples}: {variant.name} compares the samples of a question with each other and needs "
             f"2; raise it, or leave {variant.name} out"

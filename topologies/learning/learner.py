@@ -114,8 +114,8 @@ class Learner(StagedLearner):
             for mask in masks
         ]
         wirings = joined(batches)
-        if self.spec.variant.unheard:
-            wirings = with_removals(wirings, samples, step, turns=self.spec.variant.unheard == "turn")
+        if self.spec.variant.removal:
+            wirings = with_removals(wirings, samples, step, turns=self.spec.variant.removal == "turn")
         if features is None:
             return wirings
         return replace(wirings, features=np.repeat(features, samples, axis=0))

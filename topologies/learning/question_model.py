@@ -32,7 +32,7 @@ class Deviations(NamedTuple):
 
     mean: Tensor
     total: Tensor
-    spread: Tensor
+    scatter: Tensor
     noise: Tensor
 
     def chances(self) -> Tensor:
@@ -48,17 +48,17 @@ class Deviations(NamedTuple):
         """d_j(x) of a question [w]: posterior mean and variance [senders], with t_j^2 by moments (empirical Bayes)."""
         trace, size = self._trace_and_size()
         surplus = (self.total**2).sum(1) - self.noise * trace
-        scatter = (surplus.clamp(min=0) / size)[:, None]
-        lengths, axes = torch.linalg.eigh(self.spread)
+        variance = (surplus.clamp(min=0) / size)[:, None]
+        lengths, axes = torch.linalg.eigh(self.scatter)
         difference = ((x - self.mean)[:, None] @ axes)[:, 0]
         total = (self.total[:, None] @ axes)[:, 0]
-        trust = scatter / (scatter * lengths.clamp(min=0) + self.noise[:, None]).clamp(min=1e-12)
+        trust = variance / (variance * lengths.clamp(min=0) + self.noise[:, None]).clamp(min=1e-12)
         return Estimate((difference * trust * total).sum(1), (difference**2 * trust).sum(1) * self.noise)
 
     def _trace_and_size(self) -> tuple[Tensor, Tensor]:
         """Trace of C_j, and of its square, [senders]."""
-        trace = self.spread.diagonal(dim1=1, dim2=2).sum(1)
-        return trace, (self.spread**2).sum((1, 2)).clamp(min=1e-12)
+        trace = self.scatter.diagonal(dim1=1, dim2=2).sum(1)
+        return trace, (self.scatter**2).sum((1, 2)).clamp(min=1e-12)
 
 
 class EffectsByQuestion(Effects):
@@ -114,7 +114,7 @@ class EffectsByQuestion(Effects):
         return Deviations(
             mean,
             total=products[:, 1:] - mean * products[:, :1],
-            spread=squares[:, 1:, 1:] - number[..., None] * mean[:, :, None] * mean[:, None],
+            scatter=squares[:, 1:, 1:] - number[..., None] * mean[:, :, None] * mean[:, None],
             noise=self.state["question.noise"][credit] / number[:, 0],
         )
 

@@ -177,9 +177,9 @@ class Effects(EdgeEstimator):
         products = credited_sum(surprises, credit)
         bounds = credited_sum(draws.allowed_edges, 0.25 * squared_credit)
         self.state[f"sums.{kind}"] += torch.cat([squares, products, bounds]).sum(1, keepdim=True)
-        spread = self.state[f"spread.{kind}"]
-        spread[0] += squared_credit.sum((0, 2, 3))
-        spread[1] += squared_credit[:, 0].numel()
+        credit_squares = self.state[f"spread.{kind}"]
+        credit_squares[0] += squared_credit.sum((0, 2, 3))
+        credit_squares[1] += squared_credit[:, 0].numel()
 
     def _restart_sums(self, draws: Mapping[str, Draws]) -> None:
         """Begins anew with edges into receivers that now hear half or twice as many agents. The effect of a message

@@ -95,7 +95,7 @@ class LearnerSpec:
             raise UserError(
                 f"{self.variant.name}'s decision agent reads every agent that takes part: leave out learner.decision"
             )
-        if self.roles is not None and not self.variant.ties:
+        if self.roles is not None and not self.variant.shares_logits:
             raise UserError(
                 f"{self.variant.name} learns every edge separately: leave out topology.tied, or choose a "
                 "method whose edges share logits, such as m3prune"

@@ -83,7 +83,7 @@ class Variant:
     temporal, inter: whether temporal edges, and edges between modalities, exist.
     terms: terms of the objective that count, with utility; rank_from: the first stage in which the rank does.
     by_question: whether the graph depends on the question's features.
-    unheard: what each sample but a question's first leaves out of that one: all messages of an agent, or one turn's.
+    removal: what each sample but a question's first leaves out of that one: all messages of an agent, or one turn's.
     """
 
     name: str
@@ -100,10 +100,10 @@ class Variant:
     terms: frozenset[str] = frozenset(("rank", "noise", "alignment"))
     rank_from: int = 1
     by_question: bool = False
-    unheard: Literal["agent", "turn"] | None = None
+    removal: Literal["agent", "turn"] | None = None
 
     @property
-    def ties(self) -> bool:
+    def shares_logits(self) -> bool:
         """True if edges between the same two roles can share a logit."""
         return self.estimator.is_gradient and not self.estimator.is_network and not self.rule.drops_agents
 
@@ -219,14 +219,14 @@ LEAVE_ONE_OUT = _graded(
     "leave_one_out",
     "baseline: agents without whom answers are significantly better are not heard",
     OF_REMOVAL,
-    unheard="agent",
+    removal="agent",
 )
 # Chen et al. 2026: from the restored history of a turn, alternatives to its message; here the alternative is silence.
 C3 = _graded(
     "c3",
     "the credit of C3: answers with a turn's message and without it, all turns before it being equal",
     OF_REMOVAL,
-    unheard="turn",
+    removal="turn",
 )
 
 _OF_EDGES = (M3PRUNE, RLOO, EFFECTS, BY_QUESTION, AGENTPRUNE, GPTSWARM, AGENTDROPOUT)
