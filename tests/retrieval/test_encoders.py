@@ -9,7 +9,7 @@ import pytest
 from actors import lookup
 from actors.errors import UserError
 from actors.messages import Kind, Search, Source
-from retrieval.embed import LexicalEncoder, make_encoder
+from retrieval.embed import make_encoder
 from retrieval.store import Store
 
 MODULE = '''
@@ -43,10 +43,6 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "their_encoders.py").write_text(MODULE)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "their_encoders", raising=False)
-
-
-def test_a_name_of_the_project_s_own_wins() -> None:
-    assert isinstance(make_encoder("lexical"), LexicalEncoder)
 
 
 def test_an_index_is_built_and_searched_with_an_encoder_of_one_s_own(tmp_path: Path) -> None:

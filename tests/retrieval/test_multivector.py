@@ -10,7 +10,7 @@ from PIL import Image
 
 from actors.messages import Kind, Search, Source
 from retrieval import index
-from retrieval.embed import LexicalEncoder, Vectors, make_encoder, max_sim, words_of
+from retrieval.embed import Vectors, make_encoder, max_sim, words_of
 from retrieval.index import vector_column
 from retrieval.store import SearchSpace, Store
 
@@ -78,12 +78,6 @@ def test_search_ranks_as_brute_force_max_sim(tmp_path: Path, query: str) -> None
     assert [hit.score for hit in found] == pytest.approx([brute[hit.source.id] for hit in found], abs=1e-5)
 
 
-def test_max_sim_is_the_mean_of_each_query_vectors_best_match() -> None:
-    query, source = np.eye(3, dtype=np.float32)[:2], np.array([[0, 1, 0], [0.6, 0.8, 0]], dtype=np.float32)
-    assert max_sim(query, source) == pytest.approx((0.6 + 1.0) / 2)
-    assert max_sim(query[0], source[1]) == pytest.approx(0.6)
-
-
 def test_pools_kinds_and_what_is_withheld_are_kept_to(tmp_path: Path) -> None:
     store = opened(tmp_path, texts())
     found = store.search(Search("drava main", 9, mode="vector"), SearchSpace(pool=("d3", "d4"), withheld=("t3",)))
@@ -115,13 +109,6 @@ def test_a_page_is_found_by_one_of_its_tiles(tmp_path: Path) -> None:
     store = opened(tmp_path / "index", pages)
     assert store.search(Search("red", 1, mode="vector"))[0].source.id == "p1"
     assert store.search(Search(pages[1], 1, mode="vector"))[0].source.id == "p1"
-
-
-def test_an_index_of_one_vector_is_another_than_one_of_several(tmp_path: Path) -> None:
-    opened(tmp_path, texts())
-    Store.open(tmp_path, lambda: iter(texts()), LexicalEncoder())
-    assert len(list(tmp_path.glob("index-*/complete.json"))) == 2
-    assert len(opened(tmp_path, texts())) == 60
 
 
 def test_vectors_of_another_shape_are_refused() -> None:

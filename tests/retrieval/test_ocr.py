@@ -29,10 +29,6 @@ def test_lines_go_from_top_to_bottom_and_left_to_right(order: tuple[int, ...]) -
     assert ocr.in_reading_order([words[n] for n in order]) == "Steam explosion\n195 C"
 
 
-def test_no_words_are_no_text() -> None:
-    assert ocr.in_reading_order([]) == ""
-
-
 def test_a_page_is_read_once_and_what_was_read_is_kept(tmp_path: Path) -> None:
     pytest.importorskip("rapidocr")
     file = page(tmp_path / "page.png", "Steam explosion", "195 Centigrade")

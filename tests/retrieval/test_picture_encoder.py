@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from actors.messages import Kind, Search, SearchMode, Source
+from actors.messages import Kind, Search, Source
 from experiments.config.loading import load
 from experiments.datasets.kind import DataRequest
 from experiments.datasets.sample.release import SAMPLE
@@ -16,7 +16,6 @@ from experiments.studies.recall import recall_report
 from retrieval.embed import LexicalEncoder, Vectors, words_of
 from retrieval.graph import KnowledgeGraph
 from retrieval.store import SearchSpace, Store
-from tests.retrieval.test_multivector import WordsAndTiles
 
 TEXTS, PICTURES = frozenset({Kind.TEXT, Kind.TABLE}), frozenset({Kind.IMAGE})
 COLOURS = {"red": (255, 0, 0), "green": (0, 255, 0), "blue": (0, 0, 255)}
@@ -131,14 +130,6 @@ def test_a_search_by_words_alone_encodes_nothing_unless_it_has_a_radius(tmp_path
     near = store.search(Search("red lamp", 9, mode="text", radius=0.95))
     assert {hit.source.id for hit in near} == {"p-red", "t1"}
     assert texts.asked == ["red lamp"] == pictures.asked
-
-
-@pytest.mark.parametrize("mode", ["vector", "hybrid"])
-def test_a_picture_encoder_may_give_several_vectors(tmp_path: Path, sources: list[Source], mode: SearchMode) -> None:
-    store = Store.open(tmp_path / "index", lambda: iter(sources), LexicalEncoder(), picture_encoder=WordsAndTiles())
-    found = store.search(Search("red", 2, mode=mode))
-    assert {hit.source.id for hit in found} == {"p-red", "t1"}
-    assert len(store.search(Search("red", 9, PICTURES, mode))) == len(PICTURES) * 3
 
 
 def test_large_columns_are_indexed_though_each_has_gaps(

@@ -5,7 +5,6 @@ import multiprocessing
 import re
 import shutil
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -16,16 +15,12 @@ from hypothesis import strategies as st
 from actors.errors import StoreError
 from actors.messages import Hit, Kind, Question, Search, SearchMode, Source, page_of
 from experiments.datasets.item import Item, Score
-from experiments.datasets.mmqa import Mmqa
-from experiments.evidence.evidence import Evidence
-from experiments.evidence.retrieval_settings import RetrievalSettings
 from experiments.studies.recall import recall_report, table
 from retrieval import index
 from retrieval.built_folder import MARKER
 from retrieval.embed import Encoders, LexicalEncoder, SentenceEncoder, Vectors, make_encoder
 from retrieval.index import open_index
 from retrieval.store import SearchSpace, Store
-from retrieval.table_search import fused
 
 MODES: tuple[SearchMode, ...] = ("text", "vector", "hybrid")
 RIVERS = ("Aran", "Belo", "Cind", "Drava", "Elme", "Foss", "Gand", "Hurn")
@@ -130,19 +125,6 @@ def test_equal_scores_are_ordered_by_id_wherever_the_list_ends(store: Store, mod
     assert ids(store.search(Search(query, 1, mode=mode))) == ["twin-a"]
 
 
-def test_more_equal_rows_than_are_asked_for_still_come_in_order(tmp_path: Path) -> None:
-    same = [Source(f"s{i:03}", f"s{i:03}", Kind.TEXT, "Same", "every hint reads alike") for i in reversed(range(300))]
-    store = Store.open(tmp_path, lambda: iter(same), LexicalEncoder())
-    for mode in MODES:
-        assert ids(store.search(Search("every hint", 3, mode=mode))) == ["s000", "s001", "s002"]
-
-
-def test_a_shorter_list_is_the_beginning_of_a_longer_one(store: Store) -> None:
-    for mode in MODES:
-        longer = store.search(Search("the long river Elme", 9, mode=mode))
-        assert store.search(Search("the long river Elme", 4, mode=mode)) == longer[:4]
-
-
 @pytest.mark.parametrize("mode", MODES)
 def test_a_query_without_words_finds_nothing(store: Store, mode: SearchMode) -> None:
     for query in ("", "  ", "?!", '"("', "\x00", '""'):
@@ -167,11 +149,6 @@ def test_a_query_without_words_finds_nothing(store: Store, mode: SearchMode) -> 
 )
 def test_nothing_in_a_query_is_syntax(store: Store, query: str, mode: SearchMode) -> None:
     assert ids(store.search(Search(query, 2, mode=mode))) == ["twin-a", "twin-b"]
-
-
-def test_a_query_of_stop_words_alone_finds_nothing_by_words(store: Store) -> None:
-    assert store.search(Search("Who is it?", 3, mode="text")) == []
-    assert len(store.search(Search("Who is it?", 3))) == 3
 
 
 WORLD = {
@@ -215,15 +192,6 @@ def test_words_of_any_language_and_length_are_found(
         assert ids(store.search(Search(query, 1, mode=mode))) == [id]
 
 
-def test_a_question_in_quotation_marks_has_evidence(shared_data: Path, tmp_path: Path) -> None:
-    dataset = Mmqa.at(shared_data / "outside" / "quoted_question_mmqa")
-    store = Store.open(tmp_path, dataset.corpus, LexicalEncoder())
-    for mode in MODES:
-        evidence = Evidence(store, RetrievalSettings(mode=mode))
-        for item in dataset.evaluate():
-            assert {source.id for source in evidence.retrieve(item)} >= {"t1", "t2"}
-
-
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.one_of(st.text(max_size=60), st.text(alphabet="ab \"'():*^~+-AND\\/[]{}!?%;_\ud83d", max_size=30)),
@@ -235,27 +203,11 @@ def test_any_query_is_harmless_and_answered_the_same_twice(store: Store, query: 
     assert store.search(Search(query, 4, mode=mode), SearchSpace(pool=["twins", "o'neil", "rivers", query])) == found
 
 
-def test_threads_get_what_one_caller_gets(store: Store) -> None:
-    searches = [Search(f"the river {river} and its bridge", 5) for river in RIVERS] * 4
-    with ThreadPoolExecutor(8) as threads:
-        assert list(threads.map(store.search, searches)) == list(map(store.search, searches))
-
-
-def test_a_source_may_be_the_query(store: Store) -> None:
-    assert store.search(Search(SOURCES[0], 1))[0].source == SOURCES[0]
-
-
 def test_wrong_arguments_are_named(store: Store) -> None:
     with pytest.raises(ValueError, match=r"'lexical'.*text, vector, hybrid"):
         store.search(Search("river", 3, mode="lexical"))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="at least 1"):
         store.search(Search("river", 0))
-
-
-def test_fusion_prefers_what_both_rankings_have() -> None:
-    one, two, three = (({"id": id}, 1.0) for id in "123")
-    assert [row["id"] for row, _ in fused([[one, two], [three, two]])] == ["2", "1", "3"]
-    assert fused([[one], []])[0][1] == pytest.approx(1 / 61)
 
 
 def test_an_index_is_found_again_without_encoding(tmp_path: Path) -> None:
@@ -274,13 +226,6 @@ def test_a_changed_corpus_or_encoder_gets_an_index_of_its_own(tmp_path: Path) ->
     smaller = CountingEncoder(64)
     Store.open(tmp_path, corpus, smaller)
     assert smaller.encoded == len(SOURCES)
-
-
-def test_an_index_of_an_earlier_version_is_not_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as earlier:
-        earlier.setattr(index, "LAYOUT", "1")
-        before = Store.open(tmp_path, corpus, LexicalEncoder()).folder
-    assert Store.open(tmp_path, corpus, LexicalEncoder()).folder != before
 
 
 def test_a_half_built_index_is_rebuilt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -317,13 +262,6 @@ def test_two_processes_may_build_at_once(tmp_path: Path) -> None:
     assert first == second
     assert first[0] == "text-Drava"
     assert len(list(tmp_path.glob(f"*/{MARKER}"))) == 1
-
-
-def test_a_rebuilt_index_ranks_and_scores_as_the_first_did(tmp_path: Path) -> None:
-    stores = [Store.open(tmp_path / name, corpus, LexicalEncoder()) for name in ("one", "two")]
-    for mode in MODES:
-        first, second = (store.search(Search("the long river Elme at the mill", 20, mode=mode)) for store in stores)
-        assert first == second
 
 
 def test_a_folder_that_cannot_be_written_is_named_with_the_remedy(tmp_path: Path) -> None:

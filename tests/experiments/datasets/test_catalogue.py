@@ -7,7 +7,6 @@ import pytest
 
 from actors.errors import UserError
 from experiments.config.loading import load
-from experiments.datasets.catalogue import DATASETS, dataset_kind
 from experiments.datasets.kind import DatasetKind
 from experiments.datasets.mmqa import Mmqa
 from experiments.jobs import plan_of
@@ -86,11 +85,6 @@ def test_a_data_set_that_cannot_be_opened_is_refused_in_one_line(name: str, says
         open_dataset(plan_of(load(["experiment=mmqa_prune", f"data={name}"])), tmp_path)
     assert says in str(refused.value)
     assert "\n" not in str(refused.value)
-
-
-def test_every_data_set_goes_by_one_name() -> None:
-    assert [dataset_kind(kind.name) for kind in DATASETS] == list(DATASETS)
-    assert len({kind.name for kind in DATASETS}) == len(DATASETS)
 
 
 def test_a_loader_may_have_attributes_of_its_kind() -> None:

@@ -7,10 +7,7 @@ from PIL import Image
 
 from actors.errors import UserError
 from actors.messages import Kind
-from experiments.config.loading import load
 from experiments.datasets.crisismmd import CHOICES, CrisisMmd
-from experiments.jobs import plan_of
-from experiments.running.inputs import open_dataset
 
 HEADER = "event_name\ttweet_id\timage_id\ttweet_text\timage\tlabel\tlabel_text\tlabel_image\tlabel_text_image"
 
@@ -80,13 +77,6 @@ def test_without_the_training_file_the_test_split_is_evaluated_over_its_own_post
             read()
 
 
-def test_an_answer_names_one_class_by_its_words_or_letter(root: Path) -> None:
-    dataset = CrisisMmd.at(root)
-    item = next(iter(dataset.evaluate()))
-    answers = ("informative", "Informative.", "A", "(a) informative", "not informative", "B", "both", None)
-    assert [dataset.score(item, answer).utility for answer in answers] == [1, 1, 1, 1, 0, 0, 0, 0]
-
-
 def test_no_label_is_in_the_corpus(root: Path) -> None:
     told = repr([(source.title, source.text, source.image) for source in CrisisMmd.at(root).corpus()])
     assert "informative" not in told
@@ -140,9 +130,3 @@ def test_a_missing_task_is_named_with_where_it_comes_from(root: Path) -> None:
     write(root, "informative", "test", "x\ty", header="event_name\ttweet_id")
     with pytest.raises(UserError, match="image_id: "):
         list(CrisisMmd.at(root).evaluate())
-
-
-def test_the_configuration_names_the_task(root: Path) -> None:
-    write(root, "damage", "test", post("9_0", "mild_damage"))
-    config = load(["experiment=cot", "data=crisismmd", f"data.root={root}", "data.task=damage"])
-    assert [item.gold for item in open_dataset(plan_of(config), root / "cache").evaluate()] == [("mild damage",)]

@@ -11,7 +11,6 @@ import openpyxl
 import pytest
 
 from actors.errors import UserError
-from experiments.config.loading import load
 from experiments.datasets import folder
 from experiments.datasets.benchmark import check_image
 from experiments.datasets.catalogue import dataset_kind
@@ -87,13 +86,6 @@ def test_a_picture_outside_of_the_release_is_refused_with_its_id(
     said = refused(kind, root)
     assert "secret.png" in said
     assert id in said
-
-
-def test_an_id_that_leads_elsewhere_finds_no_pictures(tmp_path: Path) -> None:
-    root = release("scienceqa", tmp_path)
-    rewrite(root / "problems.json", '"4"', '"../../../.."')
-    rewrite(root / "pid_splits.json", '"4"', '"../../../.."')
-    assert "problem ../../../..: '../../../..'" in refused("scienceqa", root)
 
 
 @pytest.mark.parametrize(
@@ -321,21 +313,11 @@ def test_a_file_without_records_is_refused(file: str, tmp_path: Path) -> None:
     assert str(root) in refused("mmqa", root)
 
 
-def test_a_limit_that_no_data_set_follows_is_refused() -> None:
-    with pytest.raises(UserError, match=r"^data\.limit=99999999999: "):
-        load(["experiment=mmqa_prune", "data.limit=99999999999"])
-
-
 @pytest.fixture
 def packed(tmp_path: Path) -> Path:
     path = tmp_path / "lines.gz"
     path.write_bytes(gzip.compress(b"one\n") + bytes(1_000) + gzip.compress(b"two\n"))
     return path
-
-
-def test_all_members_are_read(packed: Path) -> None:
-    with unpacked(packed) as file:
-        assert file.readlines() == [b"one\n", b"two\n"]
 
 
 def test_zeros_without_end_are_not_waited_for(packed: Path) -> None:

@@ -22,7 +22,6 @@ from experiments.jobs import plan_of
 from experiments.metrics.answer_metrics import PATH_METRICS, path_metrics
 from experiments.planning.topologies import make_topology
 from experiments.records.recorder import Recorder, RunFolder
-from experiments.records.records import Scored
 from experiments.running.inputs import open_dataset
 from tests.support.mh_release import LIST_HEADER, write_graph_of, write_sheet, write_small
 from topologies.baselines import Single
@@ -136,12 +135,6 @@ def test_edges_have_their_condition_and_either_name_of_the_sheet_will_do(root: P
     assert "Roarer | fears | Fire Element" in triples
 
 
-def test_an_answer_is_scored_by_em_and_f1(root: Path) -> None:
-    item = next(item for item in Mh.at(root).evaluate() if item.gold == ("Spin",))
-    assert Mh.at(root).score(item, "Roarer Spin").utility == 1.0
-    assert Mh.at(root).score(item, None) == Score(0.0, 0.0, 0.0)
-
-
 def test_what_is_missing_or_broken_is_named_in_one_line(root: Path) -> None:
     with pytest.raises(UserError, match=r"data=mh needs data\.root"):
         open_dataset(plan_of(load(["experiment=mh_mmkg", "data=mh"])), root)
@@ -176,11 +169,6 @@ def test_the_data_set_says_whether_the_edges_of_its_graph_lead_one_way() -> None
     assert (context("sample").directed, context("sample").advice) == (False, "")
 
 
-def test_the_configuration_opens_the_release(root: Path) -> None:
-    dataset = open_dataset(plan_of(load(["experiment=mh_mmkg", "data=mh", f"data.root={root}"])), root)
-    assert next(item.question.id for item in dataset.evaluate()) == "Roarer_Pure Text1"
-
-
 def answered(paths: tuple[tuple[str, ...], ...] | None) -> Trace:
     return Trace("q", "mh_mmkg", 0, (), (), "yes", Status.OK, 0, paths=paths)
 
@@ -202,17 +190,6 @@ def test_a_search_that_found_nothing_scores_nothing_and_a_method_without_one_has
     assert path_metrics(answered(()).paths, item.paths) == dict.fromkeys(PATH_METRICS, 0.0)
     assert path_metrics(answered(None).paths, item.paths) == {}
     assert path_metrics(answered((("A",),)).paths, labelled().paths) == {}
-
-
-def test_a_path_of_one_entity_has_no_edges_to_be_scored_by() -> None:
-    metrics = path_metrics(answered((("A",), ("A", "B"))).paths, labelled(("A",)).paths)
-    assert metrics == {"path_precision": 0.5, "path_recall": 1.0}
-
-
-def test_what_a_method_scored_by_its_paths_is_recorded() -> None:
-    scored = Scored.of(answered((("A", "B"),)), labelled(("A", "B")), Score(1.0, 1.0))
-    assert (scored.path_precision, scored.edge_recall) == (1.0, 1.0)
-    assert Scored.decode(scored.encode()) == scored
 
 
 def test_path_figures_stand_in_metrics_and_table_of_methods_that_have_them(tmp_path: Path) -> None:

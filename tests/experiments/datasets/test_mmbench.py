@@ -12,12 +12,9 @@ from actors.errors import UserError
 from actors.messages import Message, Status, Trace
 from experiments.analysis.scores import by_tag
 from experiments.analysis.summary import RunFacts, summarise
-from experiments.config.loading import load
 from experiments.datasets.mmbench import MmBench
-from experiments.jobs import plan_of
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.records import Scored
-from experiments.running.inputs import open_dataset
 
 COLUMNS = "index question hint A B C D E answer category image source l2-category comment split".split()
 
@@ -87,13 +84,6 @@ def test_the_answer_names_a_column_and_blank_ones_are_no_choices(
 ) -> None:
     item, *rotations = bench(write(tmp_path, row(1, choices, letter))).evaluate()
     assert (item.gold, len(item.question.choices), len(rotations)) == ((right,), count, count - 1)
-
-
-def test_a_blank_option_met_outside_does_not_move_the_label(shared_data: Path, tmp_path: Path) -> None:
-    if not (shared_data / "outside" / "mmbench_gap").exists():
-        pytest.skip("the folder is not there")
-    item, *_ = bench(shared_data / "outside" / "mmbench_gap").evaluate()
-    assert (item.gold, item.question.choices) == (("Three",), ("Two", "Three", "Four"))
 
 
 def test_a_picture_is_written_once_and_shared_by_the_rotations(tmp_path: Path) -> None:
@@ -188,13 +178,3 @@ def test_parts_are_means_over_the_questions_with_a_value_and_combined_values_cou
     assert by_tag(answers, tags) == {
         "context": {"IMG": {"questions": 2, "utility": {"sp": 0.5}}, "TXT": {"questions": 1, "utility": {"sp": 1.0}}}
     }
-
-
-def test_the_configuration_names_the_benchmark(tmp_path: Path) -> None:
-    root = write(tmp_path, *(row(n, "a b", "A") for n in range(300)))
-    words = ["experiment=cot", "data=mmbench", f"data.root={root}", "data.limit=null"]
-    assert len(list(open_dataset(plan_of(load(words)), tmp_path / "cache").evaluate())) == 600
-    dataset = open_dataset(plan_of(load([*words, "methods=[full,m3prune]"])), tmp_path / "cache")
-    learned = len(list(dataset.train()))
-    assert learned > 0
-    assert len(list(dataset.evaluate())) == 2 * (300 - learned)

@@ -101,10 +101,6 @@ def test_the_lectures_of_the_real_part_are_those_that_training_problems_share(sh
     assert not any("The image shows" in source.text for source in lectures)
 
 
-def test_no_solution_is_in_the_corpus(root: Path) -> None:
-    assert not any("SOLUTION" in source.text + source.title for source in ScienceQa.at(root).corpus())
-
-
 def test_only_lectures_that_training_problems_share_are_in_the_corpus(root: Path) -> None:
     lectures = [source.text for source in ScienceQa.at(root).corpus() if source.id.startswith("lecture:")]
     assert lectures == ["Shared lecture."]
@@ -159,33 +155,6 @@ def test_caption_and_lettering_stand_in_for_an_absent_picture(root: Path) -> Non
     (picture,) = (source for source in ScienceQa.at(root).corpus() if source.doc == "3:image")
     assert (picture.kind, picture.image) == (Kind.IMAGE, None)
     assert picture.text == "A jar on a table. Lettering: Sample A; 28 u."
-
-
-def test_lettering_is_optional(root: Path) -> None:
-    (root / "ocrs.json").unlink()
-    (picture,) = (source for source in ScienceQa.at(root).corpus() if source.doc == "3:image")
-    assert picture.text == "A jar on a table."
-
-
-def test_a_question_without_context_has_an_empty_pool(root: Path) -> None:
-    _, item = ScienceQa.at(root).evaluate()
-    assert (item.pool, item.supporting, item.tags["context"]) == ((), (), "NO")
-
-
-@pytest.mark.parametrize("name", ["problems.json", "pid_splits.json", "captions.json"])
-def test_a_missing_file_is_named_with_its_origin(root: Path, name: str) -> None:
-    (root / name).unlink()
-    with pytest.raises(UserError, match=rf"{name}.*github\.com/lupantech/ScienceQA"):
-        list(ScienceQa.at(root).corpus())
-
-
-@pytest.mark.parametrize("name", ["problems.json", "pid_splits.json", "captions.json", "ocrs.json"])
-def test_a_truncated_file_is_named(root: Path, name: str) -> None:
-    path = root / name
-    path.write_text(json.dumps(json.loads(path.read_text()), indent=1)[:-9])
-    with pytest.raises(UserError, match=rf"{name}.*JSON") as caught:
-        list(ScienceQa.at(root).corpus())
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -1,17 +1,14 @@
 """TAT-QA: paragraphs and table rows of financial reports."""
 
 import json
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from actors.errors import UserError
 from actors.messages import Kind
-from experiments.analysis.statistics import score_interval
 from experiments.datasets.catalogue import dataset_kind
 from experiments.datasets.item import Score
 from experiments.datasets.kind import DataRequest, DataSettings
@@ -104,14 +101,6 @@ def test_rows_of_years_and_units_are_headers_whatever_their_label(
     assert (row.title, row.text) == (title, last)
 
 
-def test_the_years_of_a_table_met_outside_are_read(shared_data: Path) -> None:
-    path = shared_data / "outside" / "tatqa_header.json"
-    if not path.exists():
-        pytest.skip("the file is not there")
-    (row,) = row_sources("t1", json.loads(path.read_text())[0]["table"]["table"])
-    assert row.text == "Cost; 2019 = $100; 2018 = $82"
-
-
 def test_supporting_are_the_named_paragraphs_and_the_table_where_used(root: Path) -> None:
     span, computed = TatQa.at(root).evaluate()
     assert (span.supporting, span.pool) == (("p2", "t"), ("p1", "p2", "t"))
@@ -188,26 +177,3 @@ def test_a_bad_report_is_named_by_its_place(root: Path, bad: Any, said: str) -> 
     (root / "tatqa_dataset_dev.json").write_text(json.dumps([report(asked("q1")), bad]))
     with pytest.raises(UserError, match=rf"tatqa_dataset_dev\.json(, report|:) 1\b.*{said}"):
         list(TatQa.at(root).evaluate())
-
-
-def test_questions_of_one_report_widen_an_interval_by_their_design_effect(shared_data: Path) -> None:
-    """The predictions of TAT-QA's authors correlate by .142 within a report: intervals should be 1.31 times as wide."""
-    items = list(TatQa.at(shared_data / "tatqa").evaluate())
-    clusters = [item.cluster for item in items]
-    sizes = Counter(clusters)
-    assert len(items) / len(sizes) == 6.0
-    effect = 1 + (sum(size**2 for size in sizes.values()) / len(items) - 1) * 0.142
-    assert effect**0.5 == pytest.approx(1.31, abs=0.005)
-    generator = np.random.default_rng(0)
-    ratios = []
-    for seed in range(100):
-        shared = dict(zip(sizes, generator.random((len(sizes), 2)), strict=True))
-        # A question has its report's score with probability .142 ** .5, so two of a report correlate by .142.
-        own = generator.random((len(items), 2))
-        scores = [
-            float((shared[name] if draw < 0.142**0.5 else (score, 0))[0] < 0.5)
-            for name, (draw, score) in zip(clusters, own, strict=True)
-        ]
-        clustered, alone = (np.ptp(score_interval(scores, seed, of)) for of in (clusters, ()))
-        ratios.append(clustered / alone)
-    assert np.mean(ratios) == pytest.approx(1.31, abs=0.04)

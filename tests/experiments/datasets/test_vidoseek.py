@@ -124,22 +124,6 @@ def test_a_question_that_cannot_be_read_is_named(tmp_path: Path, broken: dict[st
         list(ViDoSeek.at(write(tmp_path, example("p"), broken)).evaluate())
 
 
-def test_missing_files_are_named_with_where_they_come_from(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"rag_dataset.json .*huggingface.co/datasets/autumncc"):
-        list(ViDoSeek.at(tmp_path).evaluate())
-    (tmp_path / "vidoseek.json").write_text(json.dumps({"examples": [example("q")]}))
-    with pytest.raises(UserError, match=r"missing in .*img"):
-        ViDoSeek.at(tmp_path).check_files()
-
-
-def test_a_search_of_one_document_alone_is_said_to_be_easier(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    words = ["experiment=cot", "data=vidoseek", f"data.root={write(tmp_path, example('q'))}"]
-    open_dataset(plan_of(load(words)), tmp_path / "cache")
-    assert not caplog.records
-    open_dataset(plan_of(load([*words, "retrieval.scope=question"])), tmp_path / "cache")
-    assert "retrieval.scope" in caplog.text
-
-
 def test_a_question_searches_all_documents_unless_it_is_told_to_search_its_own(tmp_path: Path) -> None:
     release, found = write(tmp_path, example("q"), pages=2), []
     for word in ("retrieval.texts=8", "retrieval.scope=question"):

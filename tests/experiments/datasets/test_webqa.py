@@ -12,11 +12,8 @@ from PIL import Image
 
 from actors.errors import UserError
 from actors.messages import Kind
-from experiments.config.loading import load
-from experiments.datasets.webqa import WebQa, unquoted
-from experiments.jobs import plan_of
+from experiments.datasets.webqa import WebQa
 from experiments.metrics.keyword_overlap import normalised, overlap
-from experiments.running.inputs import open_dataset
 
 PICTURES = (30000000, 30000001, 30000002)
 
@@ -155,11 +152,6 @@ def test_lemmas_are_compared_where_there_is_a_lemmatiser() -> None:
     assert overlap("circles", "circle", "shape", singular)[0] == 1.0
 
 
-def test_released_keywords_are_the_gold_answer(tmp_path: Path) -> None:
-    dataset = WebQa.at(write(tmp_path, asked("v", Keywords_A='"white"')))
-    assert next(dataset.evaluate()).gold == ("white",)
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -186,13 +178,3 @@ def test_picture_files_that_do_not_go_together_are_named(root: Path) -> None:
     (root / "imgs.lineidx").unlink()
     with pytest.raises(UserError, match=r"imgs\.lineidx"):
         list(WebQa.at(root).corpus())
-
-
-def test_quotation_marks_inside_an_answer_stay() -> None:
-    assert [unquoted(text) for text in ('"a ""b"" c"', 'say "a"', '"', "")] == ['a "b" c', 'say "a"', '"', ""]
-
-
-def test_the_configuration_names_the_benchmark(root: Path) -> None:
-    dataset = open_dataset(plan_of(load(["experiment=cot", "data=webqa", f"data.root={root}"])), root / "cache")
-    assert [item.question.id for item in dataset.evaluate()] == ["v"]
-    assert dataset.metric.startswith("QA-Acc")

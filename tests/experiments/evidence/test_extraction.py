@@ -4,19 +4,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from actors.errors import TooManyFailures, UserError
-from actors.messages import Kind, Question, Source, Triple, Turn, TurnResult, Usage
+from actors.errors import TooManyFailures
+from actors.messages import Kind, Question, Source, Turn, TurnResult, Usage
 from experiments.config.loading import load
 from experiments.conformance.scripted import ScriptedSpeaker
 from experiments.datasets.item import Item
 from experiments.dry_run.dry_run import count_run
 from experiments.evidence.evidence import Evidence
-from experiments.evidence.extraction import CAPTIONER, EXTRACTOR, GRAPH, statements
+from experiments.evidence.extraction import CAPTIONER, EXTRACTOR, GRAPH
 from experiments.evidence.retrieval_settings import RetrievalSettings
 from experiments.jobs import plan_of
 from experiments.records import usage
@@ -25,12 +24,10 @@ from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.tracking import Tracker, WandbSettings
 from experiments.records.usage import UsageLog
 from experiments.running.discussions import Discussions
-from experiments.running.inputs import open_dataset
 from experiments.running.model_extraction import extract, extract_graph, identity, write_captions
 from experiments.running.run_context import RunContext
 from retrieval.embed import LexicalEncoder
 from retrieval.graph import KnowledgeGraph
-from retrieval.graph_tables import BY_RULES
 from retrieval.store import SearchSpace, Store
 
 SOURCES = (
@@ -216,21 +213,6 @@ def test_another_model_or_other_settings_of_it_extract_anew() -> None:
     assert len(same) == 1
     others = [told("agents.temperature=0.5"), told("agents.max_tokens=99"), told("reader.error_rate=0.9")]
     assert len({*same, *others}) == 4
-
-
-def test_a_graph_that_a_data_set_brings_is_not_extracted(tmp_path: Path) -> None:
-    class Bringing(Corpus):
-        def triples(self) -> Iterator[Triple]:
-            return iter(())
-
-    kind = SimpleNamespace(open=lambda request: Bringing())
-    plan = replace(plan_of(load(WORDS)), dataset=kind)  # type: ignore[arg-type]
-    with pytest.raises(UserError, match=r"^retrieval\.graph=model: data=sample "):
-        open_dataset(plan, tmp_path)
-
-
-def test_equal_statements_are_one_graph_and_others_another() -> None:
-    assert statements(SOURCES, {}).key == statements(SOURCES, {}).key != BY_RULES.key
 
 
 def test_a_dry_run_counts_a_turn_for_each_source_that_is_left(tmp_path: Path) -> None:

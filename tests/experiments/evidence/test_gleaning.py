@@ -117,13 +117,6 @@ def test_parts_are_the_whole_text_and_end_with_sentences(lengths: list[int], mos
         assert all(part.endswith(".") for part in parts)
 
 
-def test_titles_and_quotations_do_not_end_a_part_in_the_middle() -> None:
-    text = 'He met Dr. Venn there. "It was late." She left for St. Ives at once.'
-    assert parts_of(text, 8) == ['He met Dr. Venn there. "It was late."', "She left for St. Ives at once."]
-    assert parts_of("one two three four", 4) == ["one two three four"]
-    assert parts_of("one two three four", 3) == ["one two three", "four"]
-
-
 def test_further_turns_are_kept_apart_and_a_dry_run_counts_one(tmp_path: Path) -> None:
     assert identity(load([*WORDS, "retrieval.gleaning=1"]), GRAPH) != identity(load(WORDS), GRAPH)
     words = ["experiment=hm_rag", "data.limit=2", "methods=[hm_rag_graph]", f"output={tmp_path}", *WORDS[1:]]

@@ -168,13 +168,6 @@ def test_of_an_entity_with_many_sources_the_nearest_come_and_those_of_the_pool_b
     assert len(entity()) == len(lectures)
 
 
-def test_equal_edges_come_in_the_order_of_their_ids(tmp_path: Path) -> None:
-    same = [Source(f"{n:02}", f"{n:02}", Kind.TEXT, "Kodo", "Kodo was built by Ana Brix.") for n in range(12)]
-    built = KnowledgeGraph.open(Store.open(tmp_path, lambda: iter(same), LexicalEncoder()))
-    for level in ("entity", "theme"):
-        assert [t.id for t in built.search(["built Kodo"], 5, level=level)] == [f"{n:02}#1" for n in range(5)]
-
-
 def test_a_graph_is_built_once_and_another_for_other_triples(store: Store) -> None:
     def folders() -> set[Path]:
         return {path for path in store.folder.parent.glob("graph-*") if path.is_dir()}
@@ -196,11 +189,6 @@ def test_a_data_sets_own_triples_replace_the_rules_and_stand_in_every_pool(store
     assert [source.id for source in given.entity("Rusty Garden")] == ["p2"]
 
 
-def test_two_triples_of_one_id_are_refused_in_one_line(store: Store) -> None:
-    with pytest.raises(ValueError, match="'1'"):
-        KnowledgeGraph.open(store, lambda: [Triple("1", "a", "b", "c"), Triple("1", "a", "b", "d")])
-
-
 def test_a_damaged_graph_is_named_with_the_remedy(tmp_path: Path) -> None:
     store = Store.open(tmp_path, corpus, LexicalEncoder())
     KnowledgeGraph.open(store)
@@ -208,11 +196,6 @@ def test_a_damaged_graph_is_named_with_the_remedy(tmp_path: Path) -> None:
     (folder / MARKER).write_text('{"triples": 1, "entities": 1}')
     with pytest.raises(StoreError, match=folder.name):
         KnowledgeGraph.open(store)
-
-
-def test_a_corpus_that_states_nothing_has_a_graph_that_finds_nothing(tmp_path: Path) -> None:
-    empty = KnowledgeGraph.open(Store.open(tmp_path, lambda: iter(()), LexicalEncoder()))
-    assert empty.search(["anything"], 3) == [] == empty.search(["anything"], 3, level="theme")
 
 
 def test_the_scope_says_whose_statements_are_searched(store: Store) -> None:

@@ -20,7 +20,6 @@ from experiments.config.loading import load
 from experiments.evidence import library
 from experiments.evidence.library import RECORDING, RecordedWeb, check_web, open_web, read_recording
 from experiments.evidence.retrieval_settings import RetrievalSettings
-from experiments.records import jsonl
 from retrieval import web_search as web
 from retrieval.web_search import RESULTS, Serper, as_hits, read_results
 from tests.support.endpoint import Asked, Server, Told
@@ -152,11 +151,6 @@ async def test_a_hostile_service_fills_no_memory_and_repeats_no_key(
     assert len(str(caught.value)) < 1000
 
 
-async def test_nobody_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(WebError, match="ConnectError"):
-        await Serper("http://127.0.0.1:9/search", KEY, pause_s=0.001).results("bridge")
-
-
 @pytest.mark.parametrize(
     ("told", "said"),
     [
@@ -228,12 +222,6 @@ async def test_what_was_recorded_is_told_again_whatever_the_web_says_by_then(tmp
     assert len(google.asked) == 2
 
 
-async def test_what_was_never_recorded_is_an_error_and_not_an_empty_result(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"web\.jsonl .*'bridge'"):
-        await RecordedWeb(tmp_path / "web.jsonl").search("bridge", 2)
-    assert await RecordedWeb(tmp_path / "web.jsonl").search("  ", 2) == ()
-
-
 async def test_a_failed_search_is_not_recorded_and_can_be_asked_again(tmp_path: Path) -> None:
     google = Google(refusal(403, "Unauthorized."))
     async with google.server.running():
@@ -280,12 +268,6 @@ def test_the_key_is_looked_for_before_anything_is_started(monkeypatch: pytest.Mo
     assert KEY not in str(caught.value)
 
 
-def test_recorded_results_need_their_file(tmp_path: Path) -> None:
-    for words in (["retrieval.web=recorded"], ["retrieval.web=recorded", f"retrieval.web_file={tmp_path}/none"]):
-        with pytest.raises(UserError, match=r"needs retrieval.web_file="):
-            check_web(configured(*words))
-
-
 async def test_a_run_tells_again_what_an_earlier_one_was_told_and_keeps_it_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -308,32 +290,3 @@ async def test_a_run_tells_again_what_an_earlier_one_was_told_and_keeps_it_itsel
     assert replay is not None
     with pytest.raises(UserError, match="'arch'"):
         await replay.search("arch", 5)
-
-
-def test_without_a_web_nobody_is_asked(tmp_path: Path) -> None:
-    assert open_web(configured(), tmp_path) is None
-    assert open_web(configured("retrieval.web=none"), tmp_path) is None
-
-
-async def test_connections_are_closed_when_a_search_is_cancelled() -> None:
-    google = Google(never)
-    async with google.server.running():
-        search = asyncio.create_task(google.serper().results("bridge"))
-        while not google.asked:
-            await asyncio.sleep(0.001)
-        search.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await search
-        while not google.server.left:
-            await asyncio.sleep(0.001)
-
-
-def test_a_recording_without_lines_does_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jsonl, "LINE_BYTES", 100)
-    path = tmp_path / "web.jsonl"
-    path.write_text('{"query": "bridge", "results": []}\n')
-    with path.open("ab") as file:
-        file.truncate(2**35)
-    with pytest.raises(UserError, match=r"web\.jsonl .*\b100 bytes"):
-        RecordedWeb(path)
-    assert path.stat().st_size == 2**35

@@ -8,7 +8,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from actors.messages import Question
-from experiments.datasets.item import Item, Score, choice_score, text_score
+from experiments.datasets.item import Item, Score, text_score
 from experiments.metrics.answer_metrics import exact_match, list_f1, normalise, recall_at_k, strict_exact_match
 from topologies.answers import choice_of
 
@@ -34,12 +34,6 @@ golds = st.lists(st.text(alphabet=string.ascii_lowercase, min_size=1, max_size=8
 )
 def test_normalisation(text: str, expected: str) -> None:
     assert normalise(text) == expected
-
-
-@steady
-@given(phrases)
-def test_case_articles_and_outer_blanks_do_not_matter(text: str) -> None:
-    assert normalise(f"  The {text.upper()} ") == normalise(text.upper()) == normalise(text.upper().lower())
 
 
 @pytest.mark.parametrize(
@@ -115,12 +109,6 @@ def test_an_answer_that_lists_more_than_the_gold_is_right_by_containment_and_wro
     assert text_score(asked, None) == Score(0.0, 0.0, 0.0)
 
 
-def test_a_choice_is_right_or_wrong_and_has_no_stricter_score() -> None:
-    asked = Item(Question("q", "?", ("Paris", "Rome")), gold=("Paris",))
-    assert choice_score(asked, "(A)") == Score(1.0, 1.0)
-    assert choice_score(asked, None).strict_em is None
-
-
 @steady
 @given(golds)
 def test_the_gold_answer_itself_scores_one_everywhere(gold: list[str]) -> None:
@@ -137,13 +125,6 @@ def test_scores_are_in_the_unit_interval_and_strict_implies_lenient(answer: str,
     assert 0.0 <= list_f1(answer, gold) <= 1.0
     if strict_exact_match(answer, gold):
         assert exact_match(answer, gold) == 1.0
-
-
-@steady
-@given(phrases, golds, phrases)
-def test_saying_more_never_loses_the_lenient_match(answer: str, gold: list[str], more: str) -> None:
-    assume(all(normalise(span) for span in gold))  # an article alone is compared as it is
-    assert exact_match(f"{answer} {more}", gold) >= exact_match(answer, gold)
 
 
 def test_no_gold_answer_is_an_error() -> None:
@@ -181,11 +162,6 @@ CHOICES = ("Dear Ms. Allen,", "Dear ms. Allen,", "repel", "Sample A")
 )
 def test_an_answer_names_one_choice_by_text_or_letter_or_none(answer: str, expected: int | None) -> None:
     assert choice_of(answer, CHOICES) == expected
-
-
-def test_the_text_goes_before_the_letter_where_choices_are_letters() -> None:
-    assert choice_of("A", ("B", "A")) == 1
-    assert choice_of("(A)", ("B", "A")) == 0
 
 
 @steady

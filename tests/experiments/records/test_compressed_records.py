@@ -148,13 +148,6 @@ def test_a_damaged_file_is_named(path: Path, damage: str) -> None:
     assert "\n" not in str(raised.value)
 
 
-def test_a_compressed_line_without_end_does_not_fill_the_memory(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jsonl, "LINE_BYTES", 1000)
-    jsonl.compressed(path).write_bytes(gzip.compress(bytes(100_000)))
-    with pytest.raises(UserError, match=r"\b1,?000 bytes"):
-        list(jsonl.lines(path))
-
-
 def test_a_folder_in_place_of_a_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "traces.jsonl.gz").mkdir()
     (tmp_path / "notes.txt").touch()
@@ -196,13 +189,6 @@ def test_a_finished_run_goes_on_with_more_questions_or_learns_again(tmp_path: Pa
     run.learned("m3prune").topology.unlink()
     carry_on(run, 2, 4)
     assert records(run) == whole
-
-
-def test_training_records_that_are_gone_are_noticed(tmp_path: Path) -> None:
-    run = make_run(tmp_path, steps=4, questions=1)
-    (run.learned("m3prune").path / "traces" / "train-1.jsonl.gz").unlink()
-    with pytest.raises(UserError, match=r"train-1\.jsonl "):
-        carry_on(run, 4, 1)
 
 
 def test_a_folder_with_traces_in_parts_is_refused(tmp_path: Path) -> None:

@@ -30,26 +30,6 @@ def test_progress_prints_turns_that_end_before_any_unit_is_done(monkeypatch: pyt
     assert said == ["stage 1: 0/40, 0.0/s; turns: 1", "stage 1: 0/40, 0.0/s; turns: 2"]
 
 
-def test_turns_print_no_more_lines_than_units_do() -> None:
-    output = io.StringIO()
-    with Progress(Console(file=output)) as progress:
-        bar = progress.phase("stage 1", total=40)
-        for _ in range(1000):
-            bar.turn()
-    assert output.getvalue().count("\n") <= 1
-
-
-def test_progress_shows_bars_on_a_terminal() -> None:
-    output = io.StringIO()
-    with Progress(Console(file=output, force_terminal=True, width=100)) as progress:
-        learning, evaluation = progress.phase("stage 1", total=2), progress.phase("m3prune", total=4)
-        learning.advance(2)
-        evaluation.advance()
-        evaluation.turn()
-    assert "turns: 1, " in output.getvalue()
-    assert "1/4" in output.getvalue()
-
-
 @pytest.mark.parametrize("width", [40, 80, 160])
 def test_a_terminal_of_any_width_has_the_figures_of_a_phase_and_no_emoji(width: int) -> None:
     output = io.StringIO()

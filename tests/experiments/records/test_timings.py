@@ -69,14 +69,6 @@ def test_of_a_discussion_that_was_held_again_the_last_line_counts_and_a_cut_one_
     assert path.read_bytes().count(b"\n") == 2
 
 
-def test_a_turn_that_was_asked_again_has_the_later_time(run: RunFolder) -> None:
-    log = TimingLog(run)
-    log.turn(turn(), used(replica=1), time.monotonic() - 50)
-    log.turn(turn(), used(replica=2), time.monotonic() - 5)
-    log.ended(PHASE, fake_run.trace(0))
-    assert times(run, 0).turns["1/reader"].replica == 2
-
-
 def test_a_damaged_line_is_an_error_that_names_it(run: RunFolder) -> None:
     held(TimingLog(run), 0, 1.0)
     path = run.path / "timings" / f"{PHASE}.jsonl"

@@ -9,7 +9,6 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
-from unittest.mock import Mock, call
 
 import pytest
 
@@ -121,19 +120,6 @@ def test_disabled_tracking_imports_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_failure_is_said_in_one_line_and_the_run_goes_on(
-    tmp_path: Path, metrics: Metrics, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.WARNING):
-        tracker = Tracker(tmp_path, {}, WandbSettings(project="not/a project"))
-        tracker.log({"step": 1})
-        tracker.summary(metrics)
-        tracker.finish()
-    (said,) = warnings(caplog)
-    assert said.startswith("W&B could not start, the run goes on without it: ")
-    assert "\n" not in said
-
-
 def test_a_failure_in_the_middle_ends_tracking_only(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     tracker = Tracker(tmp_path, {}, WandbSettings())
     tracker.summary({"paired": {}})
@@ -219,16 +205,3 @@ def test_uploading_without_a_key_is_refused_at_the_start(
     monkeypatch.setattr("actors.runtime.head.begin", lambda address: pytest.fail("Ray started"))
     assert main(words) == 2
     assert not (tmp_path / "runs").exists()
-
-
-def test_each_learner_has_its_own_axis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = Mock()
-    monkeypatch.setattr("experiments.records.tracking._start", lambda *_: run)
-    tracker = Tracker(tmp_path, {}, WandbSettings())
-    for step in (1, 2):
-        for learner in ("m3prune", "effects"):
-            tracker.log({f"{learner}/utility": 0.5, f"{learner}/total_steps": step})
-    tracker.finish()
-    axes = [call("m3prune/*", step_metric="m3prune/total_steps"), call("effects/*", step_metric="effects/total_steps")]
-    assert run.define_metric.call_args_list == axes
-    assert run.log.call_count == 4

@@ -104,25 +104,6 @@ def test_a_killed_run_forgets_only_what_came_after_its_last_line(tmp_path: Path)
     assert usage.total(run).calls == before + 10
 
 
-def test_a_line_survives_the_way_to_json_and_back() -> None:
-    spent = PhaseUsage("evaluating m3prune", 12.5, {"ann": Usage(1, 2, 3, 4, 5, 6), "bob": Usage(reused=2)})
-    assert PhaseUsage.decode(spent.encode()) == spent
-    assert spent.total == Usage(1, 2, 3, 4, 7, 6)
-
-
-def test_a_broken_line_is_named_by_file_and_number(tmp_path: Path) -> None:
-    run = folder(tmp_path)
-    (run.path / usage.USAGE).write_text(PhaseUsage("judging", 1.0).encode() + "\n{oops\n")
-    with pytest.raises(UserError, match=r"usage\.jsonl, line 2"):
-        usage.by_phase(run)
-
-
-def test_a_run_without_a_log_of_usage_has_none(tmp_path: Path) -> None:
-    run = folder(tmp_path)
-    assert (usage.by_phase(run), usage.total(run)) == ({}, Usage())
-    assert list(usage.notes(Usage())) == []
-
-
 def test_computed_prefix_cached_and_reused_tokens_are_told_apart() -> None:
     spent = Usage(calls=60, prompt_tokens=1000, cached_tokens=850, completion_tokens=70, reused=40, reused_tokens=777)
     calls, tokens, why = usage.notes(spent)

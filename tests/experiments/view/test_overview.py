@@ -50,15 +50,6 @@ def test_a_run_is_running_while_its_records_are_written(tmp_path: Path) -> None:
     assert seen(run).state == STOPPED
 
 
-def test_looking_at_a_run_does_not_keep_it_from_being_resumed(tmp_path: Path) -> None:
-    run = begun(tmp_path)
-    overviews = Overviews(Root.open(str(tmp_path)))
-    for _ in range(2):
-        overviews.all()
-        with Recorder(run):
-            overviews.all()
-
-
 def test_a_run_that_has_not_recorded_anything_is_running_while_its_process_lives(tmp_path: Path) -> None:
     run = begun(tmp_path)
     (run.path / STARTS).write_text("")
