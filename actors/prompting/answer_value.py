@@ -61,8 +61,8 @@ def read_answer(field: Field, value: str, choices: Sequence[str]) -> Values | Fi
         return (choice,)
     # The form of an answer that may be left out offers `none`; `no` may be meant as an answer.
     left_out = field.optional and is_nothing(text) and plain(text) != "no"
-    names_an_option = any(plain(text).startswith(f"{spelling} ") for spelling in options)
-    if left_out or (unknown and not names_an_option):
+    begins_with_option = unknown and plain(text).startswith(tuple(f"{spelling} " for spelling in options))
+    if left_out or (unknown and not begins_with_option):
         return ()
     if choices:
         return FieldFault(field, f"{quoted(value)} is not one of the choices {', '.join(letters(choices))}")

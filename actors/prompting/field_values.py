@@ -3,12 +3,13 @@
 Items of lists are texts, or have parts between bars: triples, tool calls, questions with their answers.
 """
 
+import html
 import re
 from collections.abc import Sequence
 
 from actors.messages import Field, FieldKind, Value
 from actors.prompting.answer_value import is_unstated, read_answer
-from actors.prompting.form import PARTS, FieldFault, RawField, Values, is_long, quoted
+from actors.prompting.form import FieldFault, RawField, Values, is_long, quoted
 from actors.prompting.plain_value import (
     BULLET,
     ENDS_A_VALUE,
@@ -41,9 +42,15 @@ _CITED = re.compile(
     rf"\s*(?:\s[#←]\s.*|//\s.*|\s\((?:\d|{one_of_words('remarks', 'origin')}\b)[^()|]*\)|\s?\[\d[^\[\]|]*\])\s*[.;]?$",
     re.IGNORECASE,
 )
-_BRACKETS = {"(": ")", "<": ">", "[": "]", "{": "}", "⟨": "⟩"}
+_BRACKETED = re.compile(r"\A[(<\[{⟨]([^()<>\[\]{}⟨⟩]*)[)>\]}⟩]\Z")
+_ITEMS = {
+    Value.TEXT: re.compile(r"(.+)"),
+    Value.PAIR: re.compile(r"([^|｜]+)(?:[|｜]\s*+([^|｜]+))?[|\s]*"),
+    Value.TRIPLE: re.compile(r"[|｜]?([^|｜]+)[|｜]([^|｜]+)[|｜]([^|｜]+)[|｜]?"),
+    Value.CALL: re.compile(r"(\w+)\W{0,3}?[|:：](.+)"),  # a colon may stand behind a tool
+}
 # The form's own words for the parts of a triple, as in the head of a table.
-_PART_NAMES = re.compile(rf"(?:{one_of_words('lists', 'part')}[\s/\d|]*)+", re.IGNORECASE)
+_PART_NAMES = re.compile(rf"(?=.*\|)[\s|<]*(?:{one_of_words('lists', 'part')}[\s/\d|<>]*)+", re.IGNORECASE)
 
 
 def value_and_rest(raw: RawField) -> tuple[str, Sequence[str]]:
@@ -168,54 +175,33 @@ def list_items(raw: RawField) -> list[str]:
 
 
 def read_items(field: Field, items: Sequence[str]) -> Values | FieldFault | None:
-    """Reads the items of a list. None where there are none."""
+    """Reads the items of a list: texts, or parts with bars between them. None where there are only the form's words."""
     if len(items) == 1 and states_none(field, unwrapped(items[0])):
         return none(field)
     values: list[str] = []
     for item in items:
-        value = read_item(field, item)
-        if value is None:
+        text = one_line(html.unescape(bare(BULLET.sub("", item, count=1))))
+        is_form = PLACEHOLDER.fullmatch(item.strip())
+        if field.value is Value.TRIPLE:
+            is_form = _PART_NAMES.fullmatch(text)
+            text = _CITED.sub("", _BRACKETED.sub(r"\1", _CITED.sub("", text))).rstrip(" .;,")
+        found = _ITEMS[field.value].fullmatch(text)
+        parts = [part for part in found.groups() if part] if found else []
+        if is_form or not text.strip(" :;,") or any(map(PLACEHOLDER.fullmatch, parts)):
+            continue
+        value = value_of(field, [bare(part) for part in parts])
+        if not value:
             return FieldFault(field, f"{quoted(item)} has another form")
-        if value:
-            values.append(value)
+        values.append(value)
     return tuple(values) or None
 
 
-def read_item(field: Field, item: str) -> str | None:
-    """Reads an item: a text, or parts with bars between them. "" for the form's own words, None for anything else."""
-    names = PARTS.get(field.value, ("",))
-    parts = split_parts(field, item)
-    texts = [one_line(bare(part)) for part in parts]
-    is_form = any(PLACEHOLDER.fullmatch(part.strip()) for part in parts)
-    if is_form or not "".join(texts).strip(" :;,") or _PART_NAMES.fullmatch("|".join(texts)):
-        return ""
-    if field.value is Value.CALL:
+def value_of(field: Field, parts: list[str]) -> str:
+    """Joins the parts of an item with bars between them. Empty where they state nothing."""
+    if field.value is Value.CALL and parts:
         tools = {tool.casefold(): tool for tool in field.tools}
-        texts[0] = tools.get(texts[0].casefold(), "")
-    if field.value is Value.PAIR and not texts[-1]:
-        texts.pop()
+        parts[0] = tools.get(parts[0].casefold(), "")
     # One part may be a mark with a meaning: `5 | < | 7`, `+ | is | a positive charge`; `P | > | >` states nothing.
-    in_words = [text for text in texts if re.search(r"\w", text)]
-    stated = all(text.strip(" :;,./_'\"`") for text in texts) and len(in_words) >= min(2, len(texts))
-    is_whole = len(texts) == len(names) or (field.value is Value.PAIR and len(texts) == 1)
-    return " | ".join(texts) if stated and is_whole and not texts[0].startswith(('{"', '["')) else None
-
-
-def split_parts(field: Field, item: str) -> list[str]:
-    """Splits an item at its bars. A colon may stand behind a tool."""
-    text = BULLET.sub("", item, count=1).strip()
-    if field.value is Value.CALL:
-        return re.split(r"[|:：]", unwrapped(text), maxsplit=1)
-    if field.value not in PARTS:
-        return [text]
-    if field.value is Value.TRIPLE:
-        text = _unbracketed(_CITED.sub("", _unbracketed(text)).rstrip(" .;,"))
-    return re.split(r"[|｜]", text.strip().strip("|"))
-
-
-def _unbracketed(text: str) -> str:
-    """Removes brackets and decoration around the whole."""
-    text = unwrapped(text)
-    while len(text) > 1 and _BRACKETS.get(text[0]) == text[-1] and text[-1] not in text[1:-1]:
-        text = unwrapped(text[1:-1])
-    return text
+    in_words = [part for part in parts if re.search(r"\w", part)]
+    is_stated = all(part.strip(" :;,./_'\"`") for part in parts) and len(in_words) >= min(2, len(parts))
+    return " | ".join(parts) if is_stated and not "".join(parts).startswith(('{"', '["')) else ""

@@ -10,9 +10,11 @@ from collections.abc import Callable
 from actors.prompting.safe_text import HTML, clean
 from actors.prompting.words import one_of_words
 
-# A tag or a token of a template: `<think>`, `<seed:think>`, `<|begin_of_box|>`, `[THINK]`, `◁think▷`.
+# A line of reasoning, which may quote anything, or a tag or a token of a template: `<think>`, `<|begin_of_box|>`,
+# `[THINK]`, `◁think▷`.
 _MARK = re.compile(
-    r"<(?P<special>[|｜]?)(?P<tag>/?[^\W\d][\w:.▁-]{0,40})[|｜]?>|\[(?P<block>/?[A-Z][A-Z_]{2,24})\]|◁(?P<moon>/?\w{1,24})▷"
+    r"^Reasoning: .*\n|<(?P<special>[|｜]?)(?P<tag>/?[^\W\d][\w:.▁-]{0,40})[|｜]?>|\[(?P<block>/?[A-Z][A-Z_]{2,24})\]|◁(?P<moon>/?\w{1,24})▷",
+    re.MULTILINE,
 )
 _PLACE = re.compile(r"begin|start|open|end|close|(?<![a-z])of(?![a-z])|[^a-z]")  # of a mark's name
 _THOUGHT = re.compile(one_of_words("tags", "thought"))
@@ -22,7 +24,7 @@ _HTML = re.compile(HTML, re.IGNORECASE)
 _CHANNEL = re.compile(r"<\|channel\|>final[^<\n]{0,20}(?:<\|constrain\|>[^<\n]{0,20})?<\|message\|>|assistantfinal")
 # A channel's name without its marks, which a decoder left out.
 _SILENT = re.compile(r"\s*(?:assistant)?(?:analysis|commentary|thought|thinking|reasoning)(?![*_]{0,3}\s?[:：])")
-_THOUGHT_BEGINS, _THOUGHT_ENDS = "\1", "\2"
+_THOUGHT_BEGINS, _THOUGHT_ENDS = "\0<", "\0>"
 _TURN_ENDS = re.compile(r"\0|^## Question$", re.MULTILINE)  # or a model goes on with a prompt of its own
 
 _CITATION = re.compile(
@@ -71,10 +73,10 @@ def _instead_of(mark: re.Match[str], is_field: Callable[[str], object]) -> str:
 
     A tag of any name that begins a line and is not the last word begins a thought.
     """
-    written = (mark["tag"] or mark["block"] or mark["moon"]).lower()
+    written = (mark["tag"] or mark["block"] or mark["moon"] or "").lower()
     name = _PLACE.sub("", written)
     is_tag = mark["tag"] and not mark["special"]
-    if is_tag and (_HTML.fullmatch(name) or (name != "thinking" and is_field(name))):
+    if not written or (is_tag and (_HTML.fullmatch(name) or (name != "thinking" and is_field(name)))):
         return mark[0]
     is_thought = _THOUGHT.search(name)
     if not is_thought and _REPLY.search(name):

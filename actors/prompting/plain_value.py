@@ -12,7 +12,8 @@ from actors.prompting.words import one_of_words
 
 _LONGEST = 1000  # characters; longer values are taken as they are
 _LEFT, _RIGHT = "\"'“‘«「`*$<", "\"'”’»」`*$>"
-_WRAPPED = re.compile("|".join(rf"[{a}]+([^{a}{b}]+)[{b}]+\.?" for a, b in zip(_LEFT, _RIGHT, strict=True)))
+_LAYERS = [rf"[{a}]+([^{a}{b}]+)[{b}]+\.?" for a, b in zip(_LEFT, _RIGHT, strict=True)]
+_WRAPPED = re.compile("|".join([*_LAYERS, r"<\w{1,20}>([^<>]+)</\w{1,20}>"]))
 _LATEX = re.compile(r"\\(?:boxed|text(?:bf|it|rm)?|math(?:bf|rm|it))\s?\{([^{}\n]{0,300}+)\}")
 BULLET = re.compile(
     r"\A\s*+(?:[-*+•▪◦–]\s++(?!\|)|[Qq]?\(?\d{1,2}[.):]\s++|\(?[a-z][.)]\s++|\[\d{1,2}\]\s++|\[[ xX]\]\s++|>\s++)"
@@ -33,7 +34,7 @@ _SUPPORT = re.compile(
     re.IGNORECASE,
 )
 _NOTHING = re.compile(
-    r"[(\[]?(?:(?:none|null|nil|n/?a|nothing|empty|no|[-–—]+|not applicable|not needed|left out|omitted)?"
+    r"[(\[]?(?:(?:none|null|nil|n/?a|nothing|empty|no|[-–—]+|\[\]|not applicable|not needed|left out|omitted)?"
     r"(?:\s(?:needed|required|applicable|found|given|missing|relevant|at all|to add|of (?:them|these))){0,2}"
     r"|none\s?[,;:.(–—-].*)[)\]]?",
     re.IGNORECASE,
@@ -87,7 +88,7 @@ def split_support(value: str) -> tuple[str, str]:
 
 def takes_nothing_back(lines: Sequence[str], restates: Callable[[str], bool]) -> bool:
     """True where the lines behind a value cannot change it. They are marks, offers, reasons, or the value again."""
-    for line in lines:
+    for line in dict.fromkeys(lines):
         is_harmless = (
             not any(map(str.isalnum, line)) or OFFER.match(line) or split_support(f"word, {line}")[0] == "word"
         )
@@ -108,8 +109,9 @@ def option_named(value: str, spellings: Mapping[str, str | None]) -> str | None:
     """
     core, support = split_support(bare(value))
     option = spellings.get(plain(core)) or spellings.get(plain(core.removeprefix("a ")))
-    for spelling, other in spellings.items():
-        if other != option and spelling != "a" and f" {spelling} " in f" {plain(support)} ":
+    words = f" {plain(support)} " if support else ""
+    for spelling, other in spellings.items() if words else ():
+        if other != option and spelling != "a" and f" {spelling} " in words:
             return None
     return option
 

@@ -4,13 +4,13 @@ reply -> own words -> lines or items of each field (reply_fields) -> values (fie
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 from actors.messages import Completion, Field, FieldKind, Message, Question, Turn, Value
 from actors.prompting.field_values import read_values, value_and_rest
-from actors.prompting.form import PROSE, FieldFault, Form, RawField, Values, form_of, is_long, still_asked
+from actors.prompting.form import FieldFault, Form, RawField, Values, form_of, is_long, still_asked
 from actors.prompting.plain_value import SENTENCE_ENDS, takes_nothing_back
 from actors.prompting.reply_fields import fields_in_sentences, find_fields
 from actors.prompting.safe_text import one_line
@@ -103,62 +103,63 @@ def read(form: Form, text: str, cut_off: bool = False, among: Form | None = None
     """
     before, raws = find_fields(text, form, among or form, cut_off)
     broken = raws[-1] if cut_off and raws else None
-    if broken and len(broken.lines) > 1 and not broken.field.many and broken.field.kind not in PROSE:
+    if broken and len(broken.lines) > 1 and not is_long(broken.field):
         broken = None  # its value is whole, and a remark behind it was cut off
-    outcomes = read_raws(form, raws, broken)
-    # Only the text before the fields with labels can be of a field without one.
-    for field in form.fields if not cut_off else ():
-        more = fields_in_sentences(before, form, field) if outcomes[field.name] is None else []
-        if more and isinstance(read_raws(form, [*more, *raws])[field.name], tuple) and not (raws and field.optional):
-            before, raws = "", [*more, *raws]
-            outcomes = read_raws(form, raws)
-    # The reply was cut off before the fields behind a broken one.
-    last = form.fields.index(broken.field) if broken and isinstance(outcomes[broken.field.name], FieldFault) else None
-    stated = any(isinstance(outcome, tuple) for outcome in outcomes.values())
+    outcomes = {field.name: read_field(field, raws, form.choices, broken) for field in form.fields}
+
+    # The first lists in a form that is filled in twice may be of a draft.
+    first = form.fields[0]
+    drafts = {raw.lines for raw in raws if raw.field == first and not first.many}
+    if len(drafts) > 1 and isinstance(outcomes[first.name], tuple):
+        twice = "the form is filled in twice"
+        outcomes |= {field.name: FieldFault(field, twice) for field in form.fields if field.many}
+    outcomes |= taken_back(raws, form.choices, outcomes)
+
+    # Where no field is read, optional ones are missing too, and where the reply was cut off before them.
+    is_any_read = any(isinstance(outcome, tuple) for outcome in outcomes.values())
+    is_broken_off = broken is not None and isinstance(outcomes[broken.field.name], FieldFault)
+    behind = form.fields[form.fields.index(broken.field) :] if broken and is_broken_off else ()
     values: list[tuple[str, str]] = []
     faults: list[FieldFault] = []
-    for number, field in enumerate(form.fields):
+    for field in form.fields:
         outcome = outcomes[field.name]
-        # Where no field is read, optional ones are missing too.
-        is_missing = not stated or not field.optional or (last is not None and number > last)
-        if outcome is None and is_missing:
+        if outcome is None and not (is_any_read and field.optional and field not in behind):
             outcome = FieldFault(field, _CUT_OFF if cut_off else "it is missing")
         if isinstance(outcome, FieldFault):
             faults.append(outcome)
-        elif outcome:
-            values += [(field.name, value) for value in outcome]
+        else:
+            values += [(field.name, value) for value in outcome or ()]
     return Reading(tuple(values), tuple(faults), before)
 
 
-def read_raws(form: Form, raws: Sequence[RawField], broken: RawField | None = None) -> dict[str, Outcome]:
-    """Reads the fields that were found, by name. None for those that were not.
+def read_field(
+    field: Field, raws: Sequence[RawField], choices: tuple[str, ...], broken: RawField | None = None
+) -> Outcome:
+    """Reads a field from all places that state it. None where none of them does.
 
-    broken: the field in which the reply was cut off.
+    broken: the place in which the reply was cut off.
     """
-    outcomes: dict[str, Outcome] = {}
-    for field in form.fields:
-        stated = [raw for raw in raws if raw.field == field]
-        read = [read_broken(raw) if raw is broken else read_values(raw, form.choices) for raw in stated]
-        outcomes[field.name] = joined(field, [outcome for outcome in read if outcome is not None])
-        first = [raw.lines for raw in raws if raw.field == form.fields[0] and not raw.field.many]
-        if field.many and len(set(first)) > 1 and isinstance(outcomes[form.fields[0].name], tuple):
-            outcomes[field.name] = FieldFault(field, "the form is filled in twice")  # the first list may be of a draft
-    # A value of one field counts only where nothing behind its last statement may change it.
-    decided: RawField | None = None
-    last = {raw.field.name: number for number, raw in enumerate(raws)}
-    for number, raw in enumerate(raws):
-        if (
-            isinstance(outcomes[raw.field.name], tuple)
-            and not is_long(raw.field)
-            and raw.field.value is not Value.SHARE
-        ):
-            decided = raw if last[raw.field.name] == number else None
-        values = outcomes[decided.field.name] if decided else None
-        if decided and not takes_nothing_back(
-            lines_behind(raw), partial(restates, decided.field, values, form.choices)
-        ):
-            outcomes[decided.field.name] = FieldFault(decided.field, "text that follows it may change it")
-    return outcomes
+    read = [read_broken(raw) if raw is broken else read_values(raw, choices) for raw in raws if raw.field == field]
+    outcomes = [outcome for outcome in read if outcome is not None]
+    readable = [outcome for outcome in outcomes if isinstance(outcome, tuple)]
+    if field.optional and (field.value is Value.SHARE or field.kind is FieldKind.REASONING):
+        outcomes = [*readable]  # an unreadable confidence, as in words, counts as none
+    if not outcomes:
+        return None
+    if not field.many:
+        # Two different values contradict each other, except in texts, of which the later one is the better.
+        is_compared = field.values or field.value in (Value.ANSWER, Value.NUMBERS)
+        is_contradicted = is_compared and len(set(readable)) > 1 and outcomes[-1] in readable
+        return FieldFault(field, "there are two different ones") if is_contradicted else outcomes[-1]
+    for outcome in outcomes:
+        if isinstance(outcome, FieldFault):
+            return outcome
+    values = sum(readable, ())
+    if field.value is Value.PAIR and len({" | " in value for value in values}) > 1:
+        return FieldFault(field, "it is not certain which answer is to which question")
+    if () in readable and values:
+        return FieldFault(field, "it is stated as none, and has a value")
+    return values
 
 
 def read_broken(raw: RawField) -> Outcome:
@@ -168,26 +169,22 @@ def read_broken(raw: RawField) -> Outcome:
     return (one_line(text[: ends[-1]]),) if ends else FieldFault(raw.field, _CUT_OFF)
 
 
-def joined(field: Field, outcomes: Sequence[Values | FieldFault]) -> Outcome:
-    """Joins what a reply states of a field in several places. None where it states nothing."""
-    readable = [outcome for outcome in outcomes if isinstance(outcome, tuple)]
-    if field.optional and (field.value is Value.SHARE or field.kind is FieldKind.REASONING):
-        outcomes = readable  # an unreadable confidence, as in words, counts as none
-    if not field.many or not outcomes:
-        # Two different values contradict each other, except in texts, of which the later one is the better.
-        compared = field.values or field.value in (Value.ANSWER, Value.NUMBERS)
-        if compared and len(set(readable)) > 1 and outcomes[-1] in readable:
-            return FieldFault(field, "there are two different ones")
-        return outcomes[-1] if outcomes else None
-    if len(readable) < len(outcomes):
-        return next(outcome for outcome in outcomes if isinstance(outcome, FieldFault))
-    values = sum(readable, ())
-    answered = sum(" | " in value for value in values)
-    if field.value is Value.PAIR and 0 < answered < len(values):
-        return FieldFault(field, "it is not certain which answer is to which question")
-    if () in readable and values:
-        return FieldFault(field, "it is stated as none, and has a value")
-    return values
+def taken_back(
+    raws: Sequence[RawField], choices: tuple[str, ...], outcomes: Mapping[str, Outcome]
+) -> dict[str, FieldFault]:
+    """Returns the fields whose value may be changed by text behind its last statement."""
+    last = {raw.field.name: raw for raw in raws}
+    faults: dict[str, FieldFault] = {}
+    decided: Field | None = None
+    for raw in raws:
+        field, values = raw.field, outcomes[raw.field.name]
+        if isinstance(values, tuple) and not is_long(field) and field.value is not Value.SHARE:
+            decided = field if last[field.name] is raw else None
+        if decided and not takes_nothing_back(
+            lines_behind(raw), partial(restates, decided, outcomes[decided.name], choices)
+        ):
+            faults[decided.name] = FieldFault(decided, "text that follows it may change it")
+    return faults
 
 
 def lines_behind(raw: RawField) -> Sequence[str]:

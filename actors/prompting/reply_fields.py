@@ -17,15 +17,13 @@ from actors.prompting.form import PARTS, PROSE, Form, RawField, is_long
 from actors.prompting.own_words import own_words
 from actors.prompting.plain_value import SENTENCE_ENDS
 from actors.prompting.reply_json import decode, escaped, mended
-from actors.prompting.safe_text import clean, one_line
+from actors.prompting.safe_text import one_line
 from actors.prompting.words import words
 
-# Marks with a meaning of their own: tags, objects, lists of lists, LaTeX, citations, channels, another label.
-_MARKED = re.compile(r"[Cc]onfidence|[<◁{\\【]|\[\^|\^\[|\][(\[]|\[[A-Z]{2}|\[\s{0,80}\[|assistant")
 # A line that begins with a name: `**Final answer:** ...`, `2. My answer is: ...`, `| Answer | ... |`.
 _LABEL = re.compile(
     r"(?P<marks>[\W_]{0,16}+(?:\d{1,2}[.)][\W_]{0,8}+)?)(?P<name>[^\W\d_][^:：﹕=→|\n\"']{0,60}?)[\s*_`]*"
-    r"(?:[:：﹕]|=(?!=)|->|=>|→|(?<=[*_\s])[–—-](?=\s)|\|(?=[^|]*\|\s*\Z))[*_`]*(?P<value>.*)"
+    r"(?:(?:[:：﹕]|=(?!=)|->|=>|→|(?<=[*_\s])[–—-](?=\s)|\|(?=[^|]*\|\s*\Z))[*_`]*(?P<value>.*)|\Z)"
 )
 _HEADING = re.compile(r"\s*(?:[A-Z]|[\W_]*[#*_])")
 _BEFORE_NAME = re.compile(rf"(?:{'|'.join(words('names', 'before'))})(?=[a-z])")
@@ -61,7 +59,7 @@ class Labels:
                 self._fields.setdefault(_letters(name), field)
                 self._fields.setdefault(_letters(f"{name}s"), field)
         names = "|".join(re.sub(r"\W", "[ _-]?", field.name) for field in fields)
-        self._tag = re.compile(rf"<({names})>(.*?)(</\1>|\Z)", re.IGNORECASE | re.DOTALL)
+        self._tag = re.compile(rf"(?:^|(?<=>))\s*<({names})>(.*?)(</\1>|\Z)", re.IGNORECASE | re.DOTALL | re.MULTILINE)
 
     def field(self, name: str) -> Field | None:
         """Returns the field of a label, tag or key, in any case and with anything between its words."""
@@ -73,16 +71,15 @@ class Labels:
     def labelled(self, line: str) -> RawField | None:
         """Reads a line that begins with a label. None for any other line."""
         label = _LABEL.match(line)
-        name = label["name"] if label else line
-        field = self.field(name) if label or _HEADING.match(line) else None
-        if field is None:
-            is_row = line.lstrip().startswith("|") and FieldKind.TRIPLE.casefold() in self._fields
-            return RawField(self._fields[FieldKind.TRIPLE.casefold()], (line,)) if is_row else None
-        value = label["value"].strip(" \t|" if line.lstrip().startswith("|") else None) if label else ""
-        emphasis = re.search(r"[*_`]*\Z", label["marks"]) if label else None
-        if emphasis and emphasis[0] and value.count(emphasis[0]) % 2:  # it began before the label
-            value = value.removesuffix(emphasis[0])
-        is_plural = re.search(r"s\W*\Z", name, re.IGNORECASE) is not None
+        field = self.field(label["name"]) if label else None
+        if label is None or field is None or (label["value"] is None and not _HEADING.match(line)):
+            triple = self._fields.get(FieldKind.TRIPLE.casefold())
+            return RawField(triple, (line,)) if triple and line.lstrip().startswith("|") else None
+        value = (label["value"] or "").strip(" \t|" if "|" in label["marks"] else None)
+        emphasis = label["marks"].rpartition(" ")[2]
+        if emphasis and value.count(emphasis) % 2:  # it began before the label
+            value = value.removesuffix(emphasis)
+        is_plural = re.search(r"s\W*\Z", label["name"], re.IGNORECASE) is not None
         return RawField(field, (value,), is_plural and not field.name.endswith("s"))
 
     def tags_as_labels(self, text: str) -> str:
@@ -107,8 +104,6 @@ def _letters(name: str) -> str:
 def find_fields(text: str, form: Form, among: Form, cut_off: bool = False) -> tuple[str, list[RawField]]:
     """Returns the text before the first field, and the fields. Others of the form `among` end them and are left out."""
     names = labels(among.fields)
-    if not cut_off and is_as_asked(text, form):
-        return fields_in_lines(clean(text).strip(), names)
     text = own_words(text, names.field)
     before, raws = fields_in_json(text, names, cut_off)
     if not raws:
@@ -116,22 +111,14 @@ def find_fields(text: str, form: Form, among: Form, cut_off: bool = False) -> tu
         before, raws = fields_in_lines(text, names)
         if not cut_off and {raw.field for raw in raws} < {*form.fields}:
             before, raws = fields_in_lines(labels_apart(text, form), names)
-    return before, [raw for raw in raws if raw.field in form.fields]
-
-
-def is_as_asked(text: str, form: Form) -> bool:
-    """True for a reply in exactly the lines that were asked for, without marks that have a meaning.
-
-    In the middle of it, reasoning may quote tags and labels.
-    """
-    names = {field.name: field for field in form.fields}
-    missing = {field.name for field in form.fields if not field.optional}
-    for line in clean(text).strip().split("\n"):
-        name, _, value = line.partition(": ")
-        if name not in names or not value.strip() or (name != FieldKind.REASONING and _MARKED.search(value)):
-            return False
-        missing.discard(name)
-    return not missing
+    raws = [raw for raw in raws if raw.field in form.fields]
+    # Only the text before the fields with labels can be of a field without one.
+    for field in form.fields if not cut_off else ():
+        is_missing = all(raw.field != field for raw in raws) and not (raws and field.optional)
+        if is_missing and (more := fields_in_sentences(before, form, field)):
+            raws = [*more, *raws]
+            before = ""
+    return before, raws
 
 
 def fields_in_lines(text: str, names: Labels) -> tuple[str, list[RawField]]:
@@ -145,7 +132,7 @@ def fields_in_lines(text: str, names: Labels) -> tuple[str, list[RawField]]:
         else:
             lines[-1].append(line)
     whole = [replace(raw, lines=(*raw.lines, *more)) for raw, more in zip(raws, lines[1:], strict=True)]
-    return "\n".join(lines[0]), [in_plain_lines(raw) for raw in whole]
+    return "\n".join(lines[0]), whole
 
 
 def labels_apart(text: str, form: Form) -> str:
@@ -169,6 +156,8 @@ def fields_in_json(text: str, names: Labels, cut_off: bool) -> tuple[str, list[R
     Returns the text before the first object, and the fields. Where the text was cut off, the last may lack words.
     """
     text = escaped(text)
+    if any(map(names.labelled, text.partition("{")[0].split("\n"))):
+        return "", []
     raws: list[RawField] = []
     start = end = 0
     for brace in islice(re.finditer("{", text), _OBJECTS):
@@ -193,49 +182,34 @@ def fields_of(value: Any, names: Labels) -> list[RawField]:
     for key, item in value.items() if isinstance(value, dict) else ():
         field = names.field(key)
         if field and (item is not None or field.value is Value.ANSWER):
-            raws.append(RawField(field, lines_of(field, item)))
+            lines = [line_of(field, part) for part in (item if isinstance(item, list) else [item])] or ["none"]
+            if field.many:
+                lines = ["", *map(one_line, lines)]
+            elif len(lines) > 1:
+                lines = [", ".join(lines)]
+            raws.append(RawField(field, tuple("\n".join(lines).split("\n"))))
     return raws
 
 
-def lines_of(field: Field, value: Any) -> tuple[str, ...]:
-    """Writes a value of JSON in lines, as under a label."""
-    texts = in_words(field, value)
-    if field.many and texts:
-        return ("", *map(one_line, texts))
-    return ((" " if field.kind in PROSE else ", ").join(texts) if texts else "none",)
-
-
-def in_words(field: Field, value: Any) -> list[str]:
-    """Writes a value of JSON as a reply in lines has it, or those of a list."""
+def line_of(field: Field, value: Any) -> str:
+    """Writes a value of JSON, or an item of a list, as a reply in lines has it."""
     names = PARTS.get(field.value, ("",))
     if isinstance(value, dict) and names[0] in value:
         value = [value.get(name, "") for name in names]
-    elif isinstance(value, list) and (len(value) != len(names) or not re.match(r"\['[^|]*\Z", str(value))):
-        return [text for item in value for text in in_words(field, item)]
     if isinstance(value, list):
-        return [" | ".join(str(part).replace("|", "/") for part in value)]
-    return [value if isinstance(value, str) else json.dumps(value)]
-
-
-def in_plain_lines(raw: RawField) -> RawField:
-    """Returns a list that is JSON, or objects on a line each, in plain lines."""
-    lines = [line.strip(" ,") for line in raw.lines if line.strip()]
-    if not raw.field.many or not lines or not lines[0].startswith("{" if lines[1:] else ("{", "[")):
-        return raw
-    with suppress(ValueError, RecursionError):
-        return replace(raw, lines=lines_of(raw.field, [json.loads(escaped(line)) for line in lines]))
-    return raw
+        return " | ".join(str(part).replace("|", "/") for part in value)
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def fields_in_sentences(text: str, form: Form, field: Field) -> list[RawField]:
     """Finds a field that has no label: an answer after `the answer is`, or a value alone on its line."""
-    if field.value is Value.ANSWER and _THE_ANSWER_IS.search(text):
-        _, raws = fields_in_lines(_THE_ANSWER_IS.sub(f"\n{field.name}: ", text), labels((field,)))
-        sentences = [SENTENCE_ENDS.split(raw.lines[0]) for raw in raws]
-        different = {value.rstrip(" .,;(") for value, *_ in sentences}
-        return [replace(raws[-1], lines=(*sentences[-1], *raws[-1].lines[1:]))] if len(different) == 1 else []
-    lines = [line for line in text.split("\n") if line.strip()]
     is_answer = field.value is Value.ANSWER
-    few = len(lines) == 1 and len(lines[0].split()) <= _FEW_WORDS and not _NO_BARE_ANSWER.search(lines[0])
-    may_be_value = field.values or (is_answer and (form.choices or few))
-    return [RawField(field, tuple(lines))] if may_be_value and lines and not _REFUSES.search(lines[0]) else []
+    if is_answer and _THE_ANSWER_IS.search(text):
+        _, raws = fields_in_lines(_THE_ANSWER_IS.sub(f"\n{field.name}: ", text), labels((field,)))
+        first_sentences = {SENTENCE_ENDS.split(raw.lines[0])[0].rstrip(" .,;(") for raw in raws}
+        lines = [*SENTENCE_ENDS.split(raws[-1].lines[0]), *raws[-1].lines[1:]]
+        return [RawField(field, tuple(lines))] if len(first_sentences) == 1 else []
+    lines = [line for line in text.split("\n") if line.strip()]
+    is_short = len(lines) == 1 and len(lines[0].split()) <= _FEW_WORDS and not _NO_BARE_ANSWER.search(lines[0])
+    may_be_value = field.values or (is_answer and (form.choices or is_short))
+    return [RawField(field, tuple(lines))] if lines and may_be_value and not _REFUSES.search(lines[0]) else []

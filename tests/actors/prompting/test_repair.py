@@ -83,7 +83,8 @@ def test_a_correction_names_what_could_not_be_read_with_the_reason_and_asks_for_
 def test_of_several_faults_each_is_named_and_has_its_field() -> None:
     _, repair = repaired(TURN, "Hm.")
     said, asked = repair.correction.split("\n", 1)
-    assert said == "Part of your reply could not be read: the Enough (it is missing); the Sub-question (it is missing)."
+    reasons = "the Enough (`Hm.` is none of yes, no); the Sub-question (it is missing)."
+    assert said == f"Part of your reply could not be read: {reasons}"
     assert asked == in_lines(form_of(TURN))
 
 

@@ -118,19 +118,6 @@ def in_json(field: Field, value: str) -> Any:
     return value
 
 
-def triples_as(pattern: str) -> Style:
-    """Triples with other marks than bars between and around their parts."""
-
-    def style(reply: Reply) -> str:
-        rewritten = [
-            (f, [pattern.format(*v.split(" | ")) for v in held] if f.value is Value.TRIPLE else held)
-            for f, held in reply
-        ]
-        return lines(rewritten)
-
-    return style
-
-
 def tagged(reply: Reply) -> str:
     return "\n".join(f"<{key(field)}>{value}</{key(field)}>" for field, held in reply for value in held)
 
@@ -165,13 +152,8 @@ STYLES: dict[str, Style] = {
     "think block": lambda r: f"<think>\nIt may be none.\n{lines(r[:1])} or not\n</think>\n\n{lines(r)}",
     "farewell": lambda r: f"{lines(r)}\n\nLet me know if you need anything else!",
     "rule and sources": lambda r: f"{lines(r)}\n\n---\nSources: the passages alone.",
-    "triples as objects": triples_as('{{"head": "{}", "relation": "{}", "tail": "{}"}}'),
 }
 CHOICES = ("Tarn Hollow", "Salt Quay", "neither of them")
-
-
-def asks_for(style: str, form: Form) -> bool:
-    return not style.startswith("triples") or any(field.value is Value.TRIPLE for field in form.fields)
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -179,9 +161,7 @@ def asks_for(style: str, form: Form) -> bool:
 @given(st.data())
 def test_what_was_said_is_read_back(style: str, data: st.DataObject) -> None:
     choices = data.draw(st.sampled_from([(), CHOICES]))
-    form = data.draw(
-        st.sampled_from([form for fields in FORMS.values() if asks_for(style, form := Form(fields, choices))])
-    )
+    form = Form(data.draw(st.sampled_from(list(FORMS.values()))), choices)
     reply = data.draw(replies(form))
     text = STYLES[style](reply)
     reading = read(form, text)
