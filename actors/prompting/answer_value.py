@@ -22,7 +22,10 @@ from actors.prompting.words import one_of_words, words
 
 _MOST_WORDS = 40  # of a statement that an answer is not known; a longer text is an answer
 _WORDS_IN_PLACE = 3  # at most, of a statement in place of a text
-_OFFER_BEHIND = re.compile(rf"(?<=[.!?])\s+{OFFER.pattern}", re.IGNORECASE)
+# An offer of help, and a confidence.
+_BEHIND = re.compile(
+    rf"(?<=[.!?])\s+{OFFER.pattern}|[\s,;.|]{{0,4}}\(\s?confidence:?\s[^()]{{1,20}}\)\Z", re.IGNORECASE
+)
 _LEAD_IN = re.compile(
     r"\A(?:(?:(?:the|my)\s)?(?:(?:correct|right|best|final)\s)?(?:answer|option|choice|letter)(?:\sis\s?[:：]?|\s?[:：])"
     r"|it is|it's|this is|that is)\s+",
@@ -32,7 +35,7 @@ _LEAD_IN = re.compile(
 _MORE = re.compile(
     r"(?:[^\W\d_]{4}|\d{4}|\A(?i:yes|no))[\"'”*)]{0,3}[.!?]\s+(?!(?:One|Two|Three|Four|Five|Six|Seven|Eight|Nine|Ten)\b)"
     r"[A-Z][^.]*\s[a-z]|\A(?i:yes|no)\s?[,;:–—-]+\s*\w.*\b(?:[a-z]{4}|is\b)|\A(?i:yes|no)[.!?]+\s*(?i:yes|no)\b"
-    r"|\b[A-Z]\.\s[A-Z]\w*\s[a-z]|\s[–—-]\s(?:[a-z]\S*|I)\s|;\s[a-z]\S*(?:\s\S+){2,}\Z"
+    r"|\b[A-Z]\.\s[A-Z]\w*\s[a-z]|\s[–—-]\s(?:[a-z]\S*|I)\s|;\s[a-z]\S*(?:\s\S+){2,}\Z|(?i:\bconfidence\W{0,4}\d)"
 )
 # A letter for each kind of words in a statement about knowing.
 _KINDS = {
@@ -49,8 +52,9 @@ _OF_THE_WORLD = re.compile(r"\bnon-|\bevidence (?:of|that|for)\b|\bdata (?=cent|
 
 def read_answer(field: Field, value: str, choices: Sequence[str]) -> Values | FieldFault | None:
     """Reads the value of an answer's field. () where it is not known or left out, None where it is empty."""
-    text = bare(_LEAD_IN.sub("", unwrapped(_OFFER_BEHIND.sub("", value)), count=1))
-    unknown = is_unknown(text)
+    text = bare(_LEAD_IN.sub("", unwrapped(_BEHIND.sub("", value)), count=1))
+    answer = bare(split_support(text)[0])
+    unknown = is_unknown(answer)
     is_empty = not any(map(str.isalnum, text)) and not 0 < len(text.strip(" ?.…*_`$\"'")) < 3  # a sign may be an answer
     if is_empty or plain(text) == plain(field.name) or (PLACEHOLDER.fullmatch(value) and not unknown):
         return None
@@ -66,7 +70,6 @@ def read_answer(field: Field, value: str, choices: Sequence[str]) -> Values | Fi
         return ()
     if choices:
         return FieldFault(field, f"{quoted(value)} is not one of the choices {', '.join(letters(choices))}")
-    answer = bare(split_support(text)[0])
     if _MORE.search(answer) or (field.optional and answer == "false"):
         return FieldFault(field, f"{quoted(answer)} is not an answer alone")
     return (answer,)
@@ -96,7 +99,7 @@ def is_unknown(answer: str) -> bool:
     A title (`Unknown Pleasures`, `No Information Society`) has other words, each with a capital, and is an answer.
     """
     text = unicodedata.normalize("NFKC", answer).replace("’", "'").strip(" .!*_`\"'()[]{}<>")
-    if re.fullmatch(r"n/?a|null|nil|no answer|\?+", text, re.IGNORECASE):
+    if re.fullmatch(r"n/?a|null|nil|no answer|\?+|unknown\s?[,;.:–-].*", text, re.IGNORECASE):
         return True
     if re.match(r"(?:yes|no)\s?[,.;:!?–—-]", text, re.IGNORECASE):  # before a clause about the evidence
         return False

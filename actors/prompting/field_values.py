@@ -155,17 +155,24 @@ def list_items(raw: RawField) -> list[str]:
     """
     field = raw.field
     items: list[str] = []
-    listed = raw.several or not raw.lines[0].strip()
+    is_listed = raw.several or not raw.lines[0].strip()
+    is_apart = False  # by a blank line or a rule
     for line in raw.lines:
         text = line.strip()
         if not text or not re.search(r"[^\s|:+=_*~-]", text):
-            listed = listed and not items
+            is_apart = bool(items)
         elif items and field.value is Value.PAIR and (answer := _ANSWER_LINE.fullmatch(text)):
             # A bar too many where it is not certain to which question the answer is.
             items[-1] += f" | {'? | ?' if answer['number'] else answer['answer'] or '? | ?'}"
-        elif not items or listed or BULLET.match(line) or (field.value is Value.TRIPLE and "|" in text):
+        elif (
+            not items
+            or (is_listed and not is_apart)
+            or BULLET.match(line)
+            or (field.value is Value.TRIPLE and "|" in text)
+        ):
             items.append(text)
-        elif field.value is Value.TEXT and text[0].islower() and not ENDS_A_VALUE.match(text):
+            is_apart = False
+        elif field.value is Value.TEXT and text[0].islower() and not is_apart and not ENDS_A_VALUE.match(text):
             items[-1] += f" {text}"
         else:
             break

@@ -10,11 +10,10 @@ from collections.abc import Callable
 from actors.prompting.safe_text import HTML, clean
 from actors.prompting.words import one_of_words
 
-# A line of reasoning, which may quote anything, or a tag or a token of a template: `<think>`, `<|begin_of_box|>`,
-# `[THINK]`, `◁think▷`.
+# A tag or a token of a template: `<think>`, `<|begin_of_box|>`, `[THINK]`, `◁think▷`.
 _MARK = re.compile(
-    r"^Reasoning: .*\n|<(?P<special>[|｜]?)(?P<tag>/?[^\W\d][\w:.▁-]{0,40})[|｜]?>|\[(?P<block>/?[A-Z][A-Z_]{2,24})\]|◁(?P<moon>/?\w{1,24})▷",
-    re.MULTILINE,
+    r"<(?P<special>[|｜]?)(?P<tag>/?[^\W\d][\w:.▁-]{0,40})[|｜]?>|\[(?P<block>/?[A-Z][A-Z_]{2,24})\]"
+    r"|◁(?P<moon>/?\w{1,24})▷"
 )
 _PLACE = re.compile(r"begin|start|open|end|close|(?<![a-z])of(?![a-z])|[^a-z]")  # of a mark's name
 _THOUGHT = re.compile(one_of_words("tags", "thought"))
@@ -24,7 +23,9 @@ _HTML = re.compile(HTML, re.IGNORECASE)
 _CHANNEL = re.compile(r"<\|channel\|>final[^<\n]{0,20}(?:<\|constrain\|>[^<\n]{0,20})?<\|message\|>|assistantfinal")
 # A channel's name without its marks, which a decoder left out.
 _SILENT = re.compile(r"\s*(?:assistant)?(?:analysis|commentary|thought|thinking|reasoning)(?![*_]{0,3}\s?[:：])")
+_REASONING = re.compile(r"Reasoning: .*\n(?!Reasoning: )")
 _THOUGHT_BEGINS, _THOUGHT_ENDS = "\0<", "\0>"
+_THOUGHT_MARK = re.compile("(\0[<>])")
 _TURN_ENDS = re.compile(r"\0|^## Question$", re.MULTILINE)  # or a model goes on with a prompt of its own
 
 _CITATION = re.compile(
@@ -37,9 +38,15 @@ _FENCE = re.compile(r"\s*+(?:`{3,}+|~{3,}+)\s*+\w{0,20}+\s*+")
 
 
 def own_words(text: str, is_field: Callable[[str], object]) -> str:
-    """Returns what the model says. `is_field` is true for the name of a field, whose tag marks no thought."""
-    text = clean(text)
-    if not _is_object(text):  # marks inside one are quoted
+    """Returns what the model says. `is_field` is true for the name of a field, whose tag marks no thought.
+
+    Reasoning on the first line, and objects, may quote marks.
+    """
+    text = clean(text).strip()
+    reasoning = _REASONING.match(text)
+    if reasoning:
+        return reasoning[0] + own_words(text[reasoning.end() :], is_field)
+    if not _is_object(text):
         text = _without_thoughts(text, is_field)
     text = _LINK.sub(r"\1", _CITATION.sub("", text))
     text = _EMPHASIS.sub("", _LINE_BREAK.sub("\n", text))
@@ -48,7 +55,7 @@ def own_words(text: str, is_field: Callable[[str], object]) -> str:
 
 def _is_object(text: str) -> bool:
     try:
-        return text.strip().startswith("{") and isinstance(json.loads(text, strict=False), dict)
+        return text.startswith("{") and isinstance(json.loads(text, strict=False), dict)
     except (ValueError, RecursionError):
         return False
 
@@ -56,15 +63,24 @@ def _is_object(text: str) -> bool:
 def _without_thoughts(text: str, is_field: Callable[[str], object]) -> str:
     """Removes thoughts, and what comes before or after the model's own turn.
 
-    The reply begins behind the last thought. Behind a thought that is never closed nothing is the model's reply.
+    Behind a thought that is never closed nothing is the model's reply, and before the end of one that was never opened
+    neither.
     """
     text = text[max((final.end() for final in _CHANNEL.finditer(text)), default=0) :].rstrip()
     if _SILENT.match(text):
         return ""
-    text = _MARK.sub(lambda mark: _instead_of(mark, is_field), text)
-    text = text.rpartition(_THOUGHT_ENDS)[2].partition(_THOUGHT_BEGINS)[0]
+    depth = 0
+    own: list[str] = []
+    for piece in _THOUGHT_MARK.split(_MARK.sub(lambda mark: _instead_of(mark, is_field), text)):
+        if piece == _THOUGHT_BEGINS:
+            depth += 1
+        elif piece == _THOUGHT_ENDS:
+            own = own if depth else []  # a template opened the thought
+            depth = max(0, depth - 1)
+        elif not depth:
+            own.append(piece)
     # A token before any text ends nothing: the reply follows it.
-    turns = [turn for turn in _TURN_ENDS.split(text) if turn.strip() not in ("", "assistant", "model")]
+    turns = [turn for turn in _TURN_ENDS.split("".join(own)) if turn.strip() not in ("", "assistant", "model")]
     return turns[0] if turns else ""
 
 
@@ -73,7 +89,7 @@ def _instead_of(mark: re.Match[str], is_field: Callable[[str], object]) -> str:
 
     A tag of any name that begins a line and is not the last word begins a thought.
     """
-    written = (mark["tag"] or mark["block"] or mark["moon"] or "").lower()
+    written = (mark["tag"] or mark["block"] or mark["moon"]).lower()
     name = _PLACE.sub("", written)
     is_tag = mark["tag"] and not mark["special"]
     if not written or (is_tag and (_HTML.fullmatch(name) or (name != "thinking" and is_field(name)))):

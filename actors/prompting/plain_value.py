@@ -23,14 +23,27 @@ SENTENCE_ENDS = re.compile(
     r"(?:(?<=[^\W\d_]{3})|(?<=[\d)\]\"'”’%]))[.!?][\"'”’)\]]*+(?=\s+[^\W\d_a-z]|\s+[\[\"'“‘(\d])"
 )
 # Lines that are no part of the value above them: `---`, notes and offers of help.
-ENDS_A_VALUE = re.compile(rf"[\s|:+=_*~-]{{3,}}\Z|\W{{0,4}}{one_of_words('remarks', 'chatter')}\b", re.IGNORECASE)
+ENDS_A_VALUE = re.compile(
+    rf"[\s|:+=_*~-]{{3,}}\Z|\W{{0,4}}(?:confidence\W{{0,4}}[:：]|{one_of_words('remarks', 'chatter')}\b)", re.IGNORECASE
+)
 OFFER = re.compile(rf"\W{{0,4}}{one_of_words('remarks', 'offer')}\b.*", re.IGNORECASE)
-_REASON = rf"{one_of_words('remarks', 'reason')}\b(?! (?:far|if|long|much|opposed|soon|well)\b)[^!?;\n]*"
+THE_ANSWER_IS = re.compile(
+    r"(?:^|(?<=[\s,;(]))(?:the|my|our)\s(?:final\s|correct\s|right\s|best\s|most likely\s)?(?:answer|choice|option)\s"
+    r"(?:to (?:the|this|your) question\s)?(?:is|would be)\s?[:：]?\s+(?=[^\n])",
+    re.IGNORECASE | re.MULTILINE,
+)
+_ASIDE = re.compile(
+    rf"\W{{0,8}}(?:confidence|{one_of_words('remarks', 'support')})\b[^:：\n]{{0,12}}[:：]", re.IGNORECASE
+)
+_REASON = rf"{one_of_words('remarks', 'reason')}\b(?! (?:far|if|long|much|opposed|soon|well)\b)\s[^!?;\n]*"
+_REASON_WITHOUT_COMMA = re.compile(rf"(?<=\w)\.?\s(?={_REASON}\Z)", re.IGNORECASE)
 _ORIGIN = rf"(?!from \d){one_of_words('remarks', 'origin')}\b[^()!?;\n]*"
 # What a value rests on, at its end: sources in brackets, or a clause with a reason.
 _SUPPORT = re.compile(
-    rf"(?:\s*\[(?:\w+:? )?\d{{1,2}}(?:\s?[,;–-]\s?\d{{1,2}})*\]|\s*\({_ORIGIN}\)|(?<=[^\W\d_]{{4}})[⁰¹²³⁴⁵⁶⁷⁸⁹†‡]"
-    rf"|(?:[,.]|\s[–—-])?\s{_REASON}|(?:,|\s[–—-])\s(?!from |see |per ){_ORIGIN})[\s.*_`]*\Z",
+    rf"(?:(?<! of)\s*\[(?:\w+:? )?\d{{1,2}}(?:\s?[,;–-]\s?\d{{1,2}})*\]|\s*\({_ORIGIN}\)"
+    r"|(?<=[^\W\d_]{4})[⁰¹²³⁴⁵⁶⁷⁸⁹†‡]"
+    rf"|(?:,|(?<=\w{{3}})\.|\s[–—-])\s{_REASON}|(?:,|\s[–—-])\s(?!from |see |per ){_ORIGIN}"
+    rf"|\s*\({one_of_words('remarks', 'source')}\W{{1,2}}\d[^()]*\))[\s.*_`]*\Z",
     re.IGNORECASE,
 )
 _NOTHING = re.compile(
@@ -87,10 +100,18 @@ def split_support(value: str) -> tuple[str, str]:
 
 
 def takes_nothing_back(lines: Sequence[str], restates: Callable[[str], bool]) -> bool:
-    """True where the lines behind a value cannot change it. They are marks, offers, reasons, or the value again."""
+    """True where the lines behind a value cannot change it. They are marks, offers, reasons, or the value again.
+
+    Of an explanation, only what it calls the answer counts.
+    """
+    is_explained = False
     for line in dict.fromkeys(lines):
+        is_explained = is_explained or _ASIDE.match(line) is not None
         is_harmless = (
-            not any(map(str.isalnum, line)) or OFFER.match(line) or split_support(f"word, {line}")[0] == "word"
+            (is_explained and not THE_ANSWER_IS.search(line))
+            or not any(map(str.isalnum, line))
+            or OFFER.match(line)
+            or split_support(f"word, {line}")[0] == "word"
         )
         if not is_harmless and not restates(line):
             return False
@@ -107,7 +128,7 @@ def option_named(value: str, spellings: Mapping[str, str | None]) -> str | None:
 
     spellings: options by their plain spelling; None for a spelling of several.
     """
-    core, support = split_support(bare(value))
+    core, support = split_support(_REASON_WITHOUT_COMMA.sub(", ", bare(value)))
     option = spellings.get(plain(core)) or spellings.get(plain(core.removeprefix("a ")))
     words = f" {plain(support)} " if support else ""
     for spelling, other in spellings.items() if words else ():

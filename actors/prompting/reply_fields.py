@@ -13,9 +13,10 @@ from itertools import islice
 from typing import Any
 
 from actors.messages import Field, FieldKind, Value
+from actors.prompting.answer_value import read_answer
 from actors.prompting.form import PARTS, PROSE, Form, RawField, is_long
 from actors.prompting.own_words import own_words
-from actors.prompting.plain_value import SENTENCE_ENDS
+from actors.prompting.plain_value import SENTENCE_ENDS, THE_ANSWER_IS
 from actors.prompting.reply_json import decode, escaped, mended
 from actors.prompting.safe_text import one_line
 from actors.prompting.words import words
@@ -29,20 +30,14 @@ _HEADING = re.compile(r"\s*(?:[A-Z]|[\W_]*[#*_])")
 _BEFORE_NAME = re.compile(rf"(?:{'|'.join(words('names', 'before'))})(?=[a-z])")
 # `Answer: Paris (confidence 0.8)`, `Answer: Paris, confidence: 80%`, and the former at the end of a reply.
 _WITH_SHARE = re.compile(
-    r"^([^a-z\n]{0,20}(?:(?:final|my|the|correct) )?answer\b[^\n]{0,400}?)[ ,;.|*_]{0,4}\(?[ ]?confidence[*_]{0,3}:?[ ]"
+    r"^([^a-z\n]{0,20}(?:\w{1,8} ){0,3}answer\b[^\n]{0,400}?)[ ,;.|*_]{0,4}\(?[ ]?confidence[*_]{0,3}:?[ ]"
     r"([^()\s]{1,12}(?:\spercent)?)\)?[.*_]*$",
     re.IGNORECASE | re.MULTILINE,
 )
 _SHARE_AT_END = re.compile(r"\(confidence:?\s([^()]{1,20})\)\s*\Z", re.IGNORECASE)
-_THE_ANSWER_IS = re.compile(
-    r"(?:^|(?<=[\s,;(]))(?:the|my|our)\s(?:final\s|correct\s|right\s|best\s|most likely\s)?(?:answer|choice|option)\s"
-    r"(?:to (?:the|this|your) question\s)?(?:is|would be)\s?[:：]?\s+(?=[^\n])",
-    re.IGNORECASE | re.MULTILINE,
-)
 _FEW_WORDS = 6
 # Marks and words of a label or a sentence, in Chinese too.
-_NO_BARE_ANSWER = re.compile(r"[:：?？是<{\[|]|答案|\b(?:is|are|was|it's|think|sure|help|assist)\b")
-_REFUSES = re.compile(r"\b(?:I|sorry|cannot|can't|can’t|unable)\b")
+_NO_BARE_ANSWER = re.compile(r"[:：?？是<{\[|]|答案|\b(?:is|are|was|it's|I|think|sure|help|assist)\b")
 _OBJECTS = 200  # tried in one reply: each costs a scan of the rest at worst
 
 
@@ -59,7 +54,7 @@ class Labels:
                 self._fields.setdefault(_letters(name), field)
                 self._fields.setdefault(_letters(f"{name}s"), field)
         names = "|".join(re.sub(r"\W", "[ _-]?", field.name) for field in fields)
-        self._tag = re.compile(rf"(?:^|(?<=>))\s*<({names})>(.*?)(</\1>|\Z)", re.IGNORECASE | re.DOTALL | re.MULTILINE)
+        self._tag = re.compile(rf"^\s*<({names})>(.*?)(</\1>|\Z)", re.IGNORECASE | re.DOTALL | re.MULTILINE)
 
     def field(self, name: str) -> Field | None:
         """Returns the field of a label, tag or key, in any case and with anything between its words."""
@@ -83,7 +78,8 @@ class Labels:
         return RawField(field, (value,), is_plural and not field.name.endswith("s"))
 
     def tags_as_labels(self, text: str) -> str:
-        """Turns tags that are fields' names into labels: `<answer>Paris</answer>`. Prose becomes one line."""
+        """Turns tags that begin lines and are fields' names into labels, `<answer>Paris</answer>`, and prose into a
+        line."""
 
         def label(tag: re.Match[str]) -> str:
             field = self.field(tag[1])
@@ -91,7 +87,9 @@ class Labels:
             value = one_line(value) if field and field.kind in PROSE else value
             return f"\n{tag[1]}: {value}" + ("\n" if tag[3] else "")
 
-        return self._tag.sub(label, text)
+        for _ in self._fields:  # behind the end of a tag another one may begin
+            text = self._tag.sub(label, text)
+        return text
 
 
 labels = lru_cache(maxsize=256)(Labels)  # once for all replies
@@ -109,7 +107,8 @@ def find_fields(text: str, form: Form, among: Form, cut_off: bool = False) -> tu
     if not raws:
         text = names.tags_as_labels(text)
         before, raws = fields_in_lines(text, names)
-        if not cut_off and {raw.field for raw in raws} < {*form.fields}:
+        required = {field for field in form.fields if not field.optional}
+        if not cut_off and required - {raw.field for raw in raws}:
             before, raws = fields_in_lines(labels_apart(text, form), names)
     raws = [raw for raw in raws if raw.field in form.fields]
     # Only the text before the fields with labels can be of a field without one.
@@ -204,12 +203,16 @@ def line_of(field: Field, value: Any) -> str:
 def fields_in_sentences(text: str, form: Form, field: Field) -> list[RawField]:
     """Finds a field that has no label: an answer after `the answer is`, or a value alone on its line."""
     is_answer = field.value is Value.ANSWER
-    if is_answer and _THE_ANSWER_IS.search(text):
-        _, raws = fields_in_lines(_THE_ANSWER_IS.sub(f"\n{field.name}: ", text), labels((field,)))
+    if is_answer and THE_ANSWER_IS.search(text):
+        _, raws = fields_in_lines(THE_ANSWER_IS.sub(f"\n{field.name}: ", text), labels((field,)))
         first_sentences = {SENTENCE_ENDS.split(raw.lines[0])[0].rstrip(" .,;(") for raw in raws}
         lines = [*SENTENCE_ENDS.split(raws[-1].lines[0]), *raws[-1].lines[1:]]
         return [RawField(field, tuple(lines))] if len(first_sentences) == 1 else []
     lines = [line for line in text.split("\n") if line.strip()]
     is_short = len(lines) == 1 and len(lines[0].split()) <= _FEW_WORDS and not _NO_BARE_ANSWER.search(lines[0])
-    may_be_value = field.values or (is_answer and (form.choices or is_short))
-    return [RawField(field, tuple(lines))] if lines and may_be_value and not _REFUSES.search(lines[0]) else []
+    if is_answer and lines and (form.choices or is_short):
+        values = read_answer(field, lines[0], form.choices)
+        is_answer = isinstance(values, tuple) and values != ()
+    else:
+        is_answer = False
+    return [RawField(field, tuple(lines))] if lines and (is_answer or field.values) else []

@@ -190,7 +190,7 @@ async def test_a_reply_without_a_grade_gets_one_more_chance() -> None:
     first, second = model.requests
     assert (second.system, second.shared, second.own) == (first.system, first.shared, first.own)
     assert second.rejected == "It is right."
-    assert "the Grade (it is missing)" in second.correction
+    assert "the Grade (`It is right.` is none of 1, 2, 3, 4, 5)" in second.correction
     assert second.seed != first.seed
 
 
