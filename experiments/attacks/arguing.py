@@ -56,19 +56,21 @@ class Sleeper(AttackKind):
     reads = (*ARGUING, "attack.from_round", "attack.from_question", "attack.gradual")
 
     def check_phases(self, rounds: int | None, questions: int | None) -> None:
-        begins = {"from_round": (self.settings.from_round, rounds)}
-        begins["from_question"] = self.settings.from_question, questions and questions - 1
-        for name, (first, last) in begins.items():
-            if last is not None and first > last:
-                raise UserError(f"attack.{name}={first}: no discussion would be attacked: set it to {last} or less")
+        latest = {"from_round": rounds, "from_question": None if questions is None else questions - 1}
+        for name, most in latest.items():
+            start = getattr(self.settings, name)
+            if most is not None and start > most:
+                raise UserError(f"attack.{name}={start}: no discussion would be attacked: set it to {most} or less")
 
     def change(self, turn: Turn, context: AttackContext) -> Turn:
-        # Questions count from 0, rounds from 1; both conditions must hold.
-        asleep = self.settings.from_question - context.number
-        share = (1 - asleep) / (1 + self.settings.gradual)
-        drawn = context.falls(share, "defector", turn.question.id)
-        awake = asleep <= 0 and drawn and turn.round >= self.settings.from_round
-        return argue(turn, context.target, self.settings) if awake else turn
+        # Questions count from 0, rounds from 1.
+        dishonest_questions = context.number - self.settings.from_question
+        if dishonest_questions < 0 or turn.round < self.settings.from_round:
+            return turn
+        share = (1 + dishonest_questions) / (1 + self.settings.gradual)
+        if not context.falls(share, "defector", turn.question.id):
+            return turn
+        return argue(turn, context.target, self.settings)
 
 
 class Late(AttackKind):
@@ -96,9 +98,11 @@ class Sabotage(AttackKind):
     reads = (*ITS_OWN_PHASES, "attack.share")
 
     def change(self, turn: Turn, context: AttackContext) -> Turn:
-        honest = {heard.message.agent for heard in turn.heard} - {*context.attackers}
-        framed = (context.falls(self.settings.share, "framed", name) for name in honest)
-        return argue(turn, context.target, self.settings) if context.phase == "evaluate" or any(framed) else turn
+        honest_senders = {heard.message.agent for heard in turn.heard} - {*context.attackers}
+        hears_framed = any(context.falls(self.settings.share, "framed", name) for name in honest_senders)
+        if context.phase == "evaluate" or hears_framed:
+            return argue(turn, context.target, self.settings)
+        return turn
 
 
 class Contagion(AttackKind):

@@ -27,10 +27,16 @@ class Input(AttackKind):
 
     def change(self, turn: Turn, context: AttackContext) -> Turn:
         # The agent's own memory stays: only input from outside is removed, that of a system's step included.
-        blind = replace(
-            turn, question=replace(turn.question, evidence=()), task=turn.task and replace(turn.task, inputs=())
+        task = replace(turn.task, inputs=()) if turn.task else None
+        return replace(
+            turn,
+            question=replace(turn.question, evidence=()),
+            task=task,
+            heard=(),
+            inputs=(),
+            instruction=UNREAD,
+            directive=Directive(),
         )
-        return replace(blind, heard=(), inputs=(), instruction=UNREAD, directive=Directive())
 
 
 class Memory(AttackKind):
@@ -49,6 +55,8 @@ class Memory(AttackKind):
             raise UserError("attack=memory needs a second round, in which agents remember: set topology.rounds=2")
 
     def change(self, turn: Turn, context: AttackContext) -> Turn:
-        said = CLAIM.format(target=context.target)
-        planted = Message(f"1/{turn.agent}", turn.agent, 1, said, context.target, CONFIDENCE)
-        return replace(turn, memories=(planted,)) if turn.round > 1 else turn
+        if turn.round == 1:
+            return turn
+        claim = CLAIM.format(target=context.target)
+        memory = Message(f"1/{turn.agent}", turn.agent, 1, claim, context.target, CONFIDENCE)
+        return replace(turn, memories=(memory,))

@@ -35,19 +35,20 @@ def argue(turn: Turn, target: str, settings: AttackSettings, accomplices: Sequen
 
 def persuade(target: str, settings: AttackSettings, accomplices: Sequence[str] = ()) -> str:
     """Writes the instruction to argue for a target. Appeal and confidence are those of the settings."""
-    words = {"target": target, "appeal": APPEALS[settings.phrasing], "confidence": settings.confidence}
-    text = (ARGUE + CONVINCE).format(**words)
-    return text + TOGETHER.format(accomplices=" and ".join(accomplices)) if accomplices else text
+    instruction = ARGUE.format(target=target)
+    instruction += CONVINCE.format(appeal=APPEALS[settings.phrasing], confidence=settings.confidence)
+    if accomplices:
+        instruction += TOGETHER.format(accomplices=" and ".join(accomplices))
+    return instruction
 
 
 def rewritten(message: Message, target: str) -> Message:
     """Rewrites a message, reasoning included, as if the target had been its answer."""
-    content, replaced = message.content, 0
+    content = CLAIM.format(target=target)
     if message.answer:
         # Not \b, which fails next to an answer that begins or ends with punctuation.
-        named = re.compile(rf"(?<!\w){re.escape(message.answer)}(?!\w)", re.IGNORECASE)
-        # A function, because backslashes in a target would be read as group references.
-        content, replaced = named.subn(lambda _: target, content)
-    return replace(
-        message, content=content if replaced else CLAIM.format(target=target), answer=target, confidence=CONFIDENCE
-    )
+        answer = re.compile(rf"(?<!\w){re.escape(message.answer)}(?!\w)", re.IGNORECASE)
+        if answer.search(message.content):
+            # A function, because backslashes in a target would be read as group references.
+            content = answer.sub(lambda _: target, message.content)
+    return replace(message, content=content, answer=target, confidence=CONFIDENCE)

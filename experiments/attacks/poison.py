@@ -33,15 +33,17 @@ class Poison(AttackKind):
     acts_on = "evidence"
 
     def publishes(self, question: Question, context: AttackContext) -> tuple[Source, ...]:
-        kind, form = (Kind.TEXT, PASSAGE) if self.settings.source == "text" else (Kind.IMAGE, CAPTION)
-        text = form.format(question=question.text, target=context.target)
-        image = drawn(None, text, context.folder) if kind is Kind.IMAGE else None
-        return (Source(PLANTED, PLANTED, kind, context.target, text, image),)
+        if self.settings.source == "text":
+            text = PASSAGE.format(question=question.text, target=context.target)
+            return (Source(PLANTED, PLANTED, Kind.TEXT, context.target, text),)
+        caption = CAPTION.format(question=question.text, target=context.target)
+        picture = draw_claim(None, caption, context.folder)
+        return (Source(PLANTED, PLANTED, Kind.IMAGE, context.target, caption, picture),)
 
     def evidence(self, question: Question, context: AttackContext) -> Question:
         # First of its modality: retrieval lists texts before pictures.
-        planted = [*self.publishes(question, context), *question.evidence]
-        return replace(question, evidence=tuple(sorted(planted, key=lambda one: one.kind is Kind.IMAGE)))
+        evidence = [*self.publishes(question, context), *question.evidence]
+        return replace(question, evidence=tuple(sorted(evidence, key=lambda source: source.kind is Kind.IMAGE)))
 
 
 class Corpus(Poison):
@@ -58,7 +60,7 @@ class Corpus(Poison):
 
     def publishes(self, question: Question, context: AttackContext) -> tuple[Source, ...]:
         [source] = super().publishes(question, context)
-        names = (f"{PLANTED}-{question.id}-{number}" for number in range(self.settings.sources))
+        names = [f"{PLANTED}-{question.id}-{number}" for number in range(self.settings.sources)]
         return tuple(replace(source, id=name, doc=name) for name in names)
 
     def evidence(self, question: Question, context: AttackContext) -> Question:
@@ -81,29 +83,37 @@ class Picture(AttackKind):
         claim = CAPTION.format(question=turn.question.text, target=context.target)
 
         def altered(source: Source) -> Source:
-            drawn_by = self.name, turn.question.id, source.id
-            if source.kind is not Kind.IMAGE or not context.falls(self.settings.share, *drawn_by):
+            if source.kind is not Kind.IMAGE:
                 return source
-            image = source.image
-            with suppress(OSError):  # the agent's turn reports a picture that cannot be read
-                image = image and drawn(image, claim, context.folder)
-            return replace(source, text=f"{source.text} {claim}".strip(), image=image)
+            if not context.falls(self.settings.share, self.name, turn.question.id, source.id):
+                return source
+            picture = source.image
+            if picture:
+                with suppress(OSError):  # the agent's turn reports a picture that cannot be read
+                    picture = draw_claim(picture, claim, context.folder)
+            return replace(source, text=f"{source.text} {claim}".strip(), image=picture)
 
-        return replace(turn, question=replace(turn.question, evidence=tuple(map(altered, turn.question.evidence))))
+        evidence = tuple(map(altered, turn.question.evidence))
+        return replace(turn, question=replace(turn.question, evidence=evidence))
 
 
 @lru_cache(maxsize=4096)
-def drawn(path: str | None, text: str, folder: Path) -> str:
-    """Draws a text at a picture's foot, or on a white one. Returns a PNG file in `folder`. Raises OSError."""
+def draw_claim(path: str | None, claim: str, folder: Path) -> str:
+    """Draws a claim at a picture's foot, or on a white one. Returns a PNG file in `folder`. Raises OSError."""
     picture = read_picture(path) if path else Image.new("RGB", (640, 360), "white")
-    font, lines = ImageFont.load_default(max(12, picture.width // 26)), fill(text, 44)
+    font = ImageFont.load_default(max(12, picture.width // 26))
+    lines = fill(claim, 44)
     pen = ImageDraw.Draw(picture)
     top = picture.height - pen.multiline_textbbox((0, 0), lines, font)[3] - 8
     pen.rectangle((0, top, picture.width, picture.height), "white")
     pen.multiline_text((4, top + 2), lines, "black", font)
-    file = folder / f"{blake2b(picture.tobytes(), digest_size=16).hexdigest()}.png"
+
+    digest = blake2b(picture.tobytes(), digest_size=16).hexdigest()
+    file = folder / f"{digest}.png"
     if not file.exists():
         folder.mkdir(parents=True, exist_ok=True)
-        picture.save(part := file.with_suffix(f".{os.getpid()}"), "PNG")
+        # Appears whole: another process may draw the same picture.
+        part = file.with_suffix(f".{os.getpid()}")
+        picture.save(part, "PNG")
         part.replace(file)
     return str(file)

@@ -31,26 +31,36 @@ class Targets:
 
     def of(self, item: Item, number: int = 0) -> str | None:
         """Returns wrong answer `number` (from 0) of a question. None where there are fewer."""
-        found, further = self._found.setdefault(item.question.id, ([], self.wrong(item)))
-        found += islice(further, max(0, number + 1 - len(found)))
-        return found[number] if number < len(found) else None
+        answers, further_answers = self._found.setdefault(item.question.id, ([], self.wrong(item)))
+        answers += islice(further_answers, max(0, number + 1 - len(answers)))
+        return answers[number] if number < len(answers) else None
 
     def wrong(self, item: Item) -> Iterator[str]:
         """Yields the wrong answers of a question, the closest first."""
         seed = derive_seed(self._seed, "target", item.question.id)
-        pools = [sorted(item.question.choices, key=lambda choice: derive_seed(seed, choice))]
-        if not item.question.choices:
-            found = filter(None, (self._answers.get(key) for key in _keys(item)))
-            # From another place for every question, or all would share a target.
-            pools = [pool[seed % len(pool) :] + pool[: seed % len(pool)] for pool in found]
-        seen = {""}  # normalisation leaves an empty string of some answers
-        for candidate in chain.from_iterable(pools):
-            if (key := normalise(candidate)) not in seen:
-                score = self._dataset.score(item, candidate)
-                # Not even partly right: success would otherwise be counted for half-right answers.
-                if score.utility == 0 and score.f1 == 0:
-                    seen.add(key)
-                    yield candidate
+        if item.question.choices:
+            candidates = iter(sorted(item.question.choices, key=lambda choice: derive_seed(seed, choice)))
+        else:
+            candidates = self._answers_of_others(item, seed)
+        tried = {""}  # normalisation leaves an empty string of some answers
+        for candidate in candidates:
+            normalised = normalise(candidate)
+            if normalised in tried:
+                continue
+            score = self._dataset.score(item, candidate)
+            # Not even partly right: success would otherwise be counted for half-right answers.
+            if score.utility == 0 and score.f1 == 0:
+                tried.add(normalised)
+                yield candidate
+
+    def _answers_of_others(self, item: Item, seed: int) -> Iterator[str]:
+        """Yields gold answers of other questions, the closest first."""
+        for key in _keys(item):
+            answers = self._answers.get(key, [])
+            if answers:
+                # From another place for every question, or all would share a target.
+                start = seed % len(answers)
+                yield from answers[start:] + answers[:start]
 
     @cached_property
     def _answers(self) -> dict[tuple[str, ...], list[str]]:
@@ -71,17 +81,18 @@ def aimed_at(item: Item, target: str) -> Item:
 
 def form_of(answer: str) -> str:
     """`yes or no`, `year`, `number` or `words`."""
-    plain = normalise(answer)
-    if plain in ("yes", "no"):
+    normalised = normalise(answer)
+    if normalised in ("yes", "no"):
         return "yes or no"
-    if _YEAR.fullmatch(plain):
+    if _YEAR.fullmatch(normalised):
         return "year"
-    return "number" if _NUMBER.fullmatch(plain) else "words"
+    return "number" if _NUMBER.fullmatch(normalised) else "words"
 
 
 def _keys(item: Item) -> tuple[tuple[str, ...], ...]:
     """Properties that other questions may share with this one, the closest first."""
     form = form_of(item.gold[0])
-    wording = _QUESTION_WORD.search(item.question.text.lower())
+    question_word = _QUESTION_WORD.search(item.question.text.lower())
+    wording = question_word[1] if question_word else ""
     question_type = item.tags.get("type") or item.tags.get("answer_type") or ""
-    return ("wording", wording[1] if wording else "", form), ("type", question_type, form), ("form", form), ()
+    return ("wording", wording, form), ("type", question_type, form), ("form", form), ()

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import ClassVar
 
-from actors.messages import Heard, Turn
+from actors.messages import Heard, Message, Turn
 from experiments.attacks.kind import AttackContext, AttackKind
 from experiments.attacks.persuasion import rewritten
 
@@ -29,16 +29,20 @@ class Drop(AttackKind):
         sent = {heard.message.id for heard in turn.heard}
         arriving = {late.message.id: late for late in self.late(turn, context) if late.message.id not in sent}
         for heard in turn.heard:
-            message = heard.message
-            # An agent's own earlier message is its memory and is not sent.
-            safe = message.agent == turn.agent or (context.attackers and message.agent not in context.attackers)
-            # From question, message, receiver and round alone, so that methods and samples meet the same faults where
-            # they send the same.
-            place = turn.question.id, message.id, turn.agent, turn.round
-            drawn = context.falls(self.settings.share, self.name, *place)
-            hit = drawn and not safe and message.id not in context.spared
-            arriving |= {each.message.id: each for each in (self.arrived(heard, turn, context) if hit else (heard,))}
+            received = self.arrived(heard, turn, context) if self.hits(heard.message, turn, context) else (heard,)
+            arriving |= {arrived.message.id: arrived for arrived in received}
         return replace(turn, heard=tuple(arriving.values()))
+
+    def hits(self, message: Message, turn: Turn, context: AttackContext) -> bool:
+        """True for a message to the agent of a turn that the attack touches."""
+        # An agent's own earlier message is its memory and is not sent.
+        if message.agent == turn.agent or message.id in context.spared:
+            return False
+        if context.attackers and message.agent not in context.attackers:
+            return False
+        # From question, message, receiver and round alone, so that methods and samples meet the same faults where they
+        # send the same.
+        return context.falls(self.settings.share, self.name, turn.question.id, message.id, turn.agent, turn.round)
 
     def arrived(self, heard: Heard, turn: Turn, context: AttackContext) -> tuple[Heard, ...]:
         """Returns what a receiver gets in place of a message that is hit."""
@@ -69,9 +73,10 @@ class Misroute(Delay):
 
     def late(self, turn: Turn, context: AttackContext) -> Iterable[Heard]:
         # Their receiver has spoken before, so the same ones have gone astray whatever ends first.
-        by = ((heard.message.agent, heard.message.round) for heard in turn.heard)
-        strays = (stray for place in by for stray in context.held.get(place, {}).values())
-        return (stray for stray in strays if stray.message.agent != turn.agent)
+        for heard in turn.heard:
+            for stray in context.held.get((heard.message.agent, heard.message.round), {}).values():
+                if stray.message.agent != turn.agent:
+                    yield stray
 
 
 class Duplicate(Drop):

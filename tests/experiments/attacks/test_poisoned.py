@@ -17,7 +17,7 @@ from actors.pictures import data_url, identity, read_picture
 from experiments.attacks.attack import Attack
 from experiments.attacks.attack_metrics import attack_cost
 from experiments.attacks.kind import AttackSettings
-from experiments.attacks.poison import PLANTED, drawn
+from experiments.attacks.poison import PLANTED, draw_claim
 from experiments.datasets.item import Item
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
@@ -137,10 +137,10 @@ async def test_a_vision_model_gets_a_picture_with_the_text_in_it(photo: Path) ->
 
 
 def test_a_drawn_picture_is_one_file_and_another_text_is_another(photo: Path, tmp_path: Path) -> None:
-    first = drawn(str(photo), "Oslo", tmp_path / "drawn")
-    drawn.cache_clear()
-    assert drawn(str(photo), "Oslo", tmp_path / "drawn") == first
-    assert drawn(str(photo), "Graz", tmp_path / "drawn") != first
+    first = draw_claim(str(photo), "Oslo", tmp_path / "drawn")
+    draw_claim.cache_clear()
+    assert draw_claim(str(photo), "Oslo", tmp_path / "drawn") == first
+    assert draw_claim(str(photo), "Graz", tmp_path / "drawn") != first
     assert len(list((tmp_path / "drawn").iterdir())) == 2
 
 
