@@ -1,59 +1,50 @@
 """Settings of the runtime and the agents, and how a settings class declares its fields.
 
-A field is declared with `setting(...)`, and its description is the docstring below it:
+A settings class is a dataclass. A field is declared with `setting(...)`, and its description is the docstring below it:
 
     rounds: int = setting(3, at_least=1, at_most=100)
     '''BDoG: most rounds of a debate.'''
 
-`check_bounds` checks the bounds of a whole tree of settings, and `experiments.unused` refuses a setting that was chosen
-in a run where it has no effect.
+`validated` makes the settings from values, which pydantic types and holds to their bounds. What no type can express a
+class checks in `__post_init__`: it raises ValueError with a text that begins with the name of the field.
+`experiments.unused` refuses a setting that was chosen in a run where it has no effect.
 """
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field
+from functools import cache
+from typing import Any, Literal, TypeVar, cast
+
+from pydantic import TypeAdapter, ValidationError
 
 from actors.errors import UserError
+
+Group = TypeVar("Group")
 
 # How replies keep to their form; `AgentSettings.replies` describes each value.
 Replies = Literal["auto", "enforced", "text"]
 
-# Keys of a field's metadata.
-BOUNDS = "bounds"
+# Keys of a field's metadata. Those of bounds are pydantic's.
+AT_LEAST, AT_MOST, ABOVE, BELOW = "ge", "le", "gt", "lt"
 WHEN = "when"
 OVER = "over"
 OUTSIDE = "outside"
 SINCE = "since"
 BEFORE = "before"
 NEEDS = "needs"
-MOST = 1e9  # of numbers without another bound; far beyond it they overflow somewhere
+BOUNDS = {AT_LEAST: "at least", ABOVE: "more than", AT_MOST: "at most", BELOW: "less than"}
+MOST = 1_000_000_000  # of numbers without another bound; far beyond it they overflow somewhere
 SHOWN = 80  # characters of a wrong value
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """The numbers that a setting may have. `open_below` and `open_above` leave out the bound itself."""
-
-    minimum: float
-    maximum: float = MOST
-    open_below: bool = False
-    open_above: bool = False
-
-    def allow(self, number: float) -> bool:
-        """True for a number within the bounds; never for NaN."""
-        if number == self.minimum:
-            return not self.open_below
-        if number == self.maximum:
-            return not self.open_above
-        return self.minimum < number < self.maximum
-
-    def __str__(self) -> str:
-        if self == Bounds(0, 1):
-            return "a number from 0 to 1"
-        lower = "more than" if self.open_below else "at least"
-        upper = "less than" if self.open_above else "at most"
-        maximum = f"{self.maximum:,}" if isinstance(self.maximum, int) else f"{self.maximum:g}"
-        return f"{lower} {self.minimum:g} and {upper} {maximum}"
+# What is expected, by the first word of the type of pydantic's error.
+EXPECTED = {
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "string": "text",
+    "list": "a list, such as [a,b]",
+    "dict": "keys and values, such as {a: 1}",
+    "dataclass": "keys and values, such as {a: 1}",
+}
 
 
 def setting(
@@ -74,7 +65,7 @@ def setting(
     """Declares a field of a settings class: its default, its bounds, when it counts, and where it leads.
 
     default: the default; `factory` makes it where it is a list or a group.
-    at_least, at_most, above, below: bounds of the number, or of each number of a list; the last two exclude the bound.
+    at_least, at_most, above, below: bounds of the number; the last two exclude the bound.
     when: conditions that must all hold, separated by `, `, for the setting to have an effect. Each is
         `<sibling>=<value>|<value>` or `<sibling>!=<value>` of a field of the same group, or the name of a fact of the
         plan, such as `learns`. A group's condition holds for all its settings. Which parts of a run (methods, attacks,
@@ -85,38 +76,67 @@ def setting(
     since: the version that introduced the field. before: its value in run folders of earlier versions.
     needs: the extra of the project (`pip install '.[extra]'`) that a value needs; empty for none.
     """
-    options = {WHEN: when, OVER: over, OUTSIDE: outside, SINCE: since, NEEDS: needs}
-    metadata: dict[str, Any] = {key: value for key, value in options.items() if value}
+    bounds = {AT_LEAST: at_least, ABOVE: above, AT_MOST: at_most, BELOW: below}
+    metadata: dict[str, Any] = {key: bound for key, bound in bounds.items() if bound is not None}
+    if metadata and at_most is None and below is None:
+        metadata[AT_MOST] = MOST
+    facts = {WHEN: when, OVER: over, OUTSIDE: outside, SINCE: since, NEEDS: needs}
+    metadata |= {key: fact for key, fact in facts.items() if fact}
     if before is not MISSING:
         metadata[BEFORE] = before
-    if any(bound is not None for bound in (at_least, at_most, above, below)):
-        minimum = at_least if above is None else above
-        maximum = at_most if below is None else below
-        metadata[BOUNDS] = Bounds(
-            minimum=-MOST if minimum is None else minimum,
-            maximum=MOST if maximum is None else maximum,
-            open_below=above is not None,
-            open_above=below is not None,
-        )
     if factory is not None:
         return field(default_factory=factory, metadata=metadata)
     return field(default=default, metadata=metadata)
 
 
-def check_bounds(group: Any, prefix: str = "") -> None:
-    """Checks the bounds of a tree of settings, and runs each group's `check_values`. Raises UserError with key and
-    value."""
-    for f in fields(group):
-        key = f"{prefix}{f.name}"
-        value = getattr(group, f.name)
-        bounds = f.metadata.get(BOUNDS)
-        if is_dataclass(value):
-            check_bounds(value, f"{key}.")
-        elif bounds is not None and not all(map(bounds.allow, _numbers(value))):
-            raise UserError(f"{key}={shown(value)}: expected {bounds}")
-    check = getattr(group, "check_values", None)
-    if check is not None:
-        check(prefix.rstrip("."))
+def validated(kind: type[Group], values: Mapping[str, Any], key: str = "") -> Group:
+    """Makes the settings of a class from values by name, nested as the classes are.
+
+    key: of the group, which begins the keys in errors. Raises UserError with the first wrong value.
+    """
+    try:
+        return cast(Group, _adapter(cast(Any, kind)).validate_python(values))
+    except ValidationError as error:
+        raise UserError(_line_of(error.errors()[0], key)) from error
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def _line_of(error: Mapping[str, Any], group: str) -> str:
+    """Writes key, value and what was expected."""
+    key = group
+    for part in error["loc"]:
+        key += f"[{part}]" if isinstance(part, int) else f".{part}"
+    key = key.lstrip(".")
+    context = error.get("ctx", {})
+    if error["type"] == "value_error":  # of a `__post_init__`
+        return f"{key}.{context['error']}"
+    bounds = [f"{BOUNDS[bound]} {number_text(limit)}" for bound, limit in context.items() if bound in BOUNDS]
+    if bounds:
+        expected = bounds[0]
+    elif "expected" in context:  # 'a', 'b' or 'c'
+        expected = f"one of {context['expected'].replace(' or ', ', ')}".replace("'", "")
+    else:
+        expected = EXPECTED[error["type"].partition("_")[0]]
+    return f"{key}={setting_text(error['input'])}: expected {expected}"
+
+
+def bounds_text(metadata: Mapping[str, Any]) -> str:
+    """Writes the bounds of a field. Empty where it has none."""
+    return " and ".join(f"{words} {number_text(metadata[key])}" for key, words in BOUNDS.items() if key in metadata)
+
+
+def number_text(number: float) -> str:
+    """Writes a bound."""
+    return f"{number:,}" if isinstance(number, int) else f"{number:g}"
+
+
+def setting_text(value: Any) -> str:
+    """Writes a wrong value as the command line has it, cut where it is long."""
+    return "null" if value is None else shown(value)
 
 
 def shown(value: Any) -> str:
@@ -126,16 +146,6 @@ def shown(value: Any) -> str:
     except ValueError:  # Python refuses to write a number of thousands of digits
         text = "a number of thousands of digits"
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
-
-
-def _numbers(value: Any) -> Iterator[float]:
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    if isinstance(value, list):
-        for part in value:
-            yield from _numbers(part)
-    elif value is not None:
-        yield value
 
 
 @dataclass

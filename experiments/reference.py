@@ -8,19 +8,17 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from enum import StrEnum
 from functools import cache
-from itertools import chain
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from actors.backends.backends import BACKENDS
 from actors.errors import UserError
 from actors.lookup import installed, near_miss
-from actors.settings import BOUNDS
+from actors.settings import bounds_text
 from experiments.attacks.catalogue import ATTACKS
 from experiments.config.config import Config, among, of_any_role, written
+from experiments.config.keys import near_key, paths
 from experiments.config.loading import experiments, load_overrides
 from experiments.config.setting_groups import RoleSettings
-from experiments.config.study_settings import OF_JOBS
-from experiments.config.values import near_key, paths
 from experiments.datasets.catalogue import DATASETS
 from experiments.unused import PARTS, conditions, readers
 from topologies.catalogue import METHODS
@@ -70,9 +68,9 @@ def reference(topic: str) -> str:
     known = experiments()
     if topic in known or topic.endswith((".yaml", ".yml")):
         rows[topic] = known.get(topic, "an experiment of your own")
-        _, overrides = load_overrides([f"experiment={topic}"])
-        for key, value in overrides.alone.by_key.items() if overrides else ():
-            if overrides and among(key, overrides.preset):
+        config, overrides = load_overrides([f"experiment={topic}"])
+        for key, value in config.by_key.items():
+            if overrides and among(key, overrides.preset_keys):
                 rows[f"{key}={written(value)}"] = list(_keys(key).values())[-1]
     rows |= _keys(topic)
     # A row for each name; the description of a long name begins on the next line.
@@ -85,7 +83,7 @@ def reference(topic: str) -> str:
         lines += [" " * column + line for line in more]
     if not rows:
         keys = list(paths())
-        hint = near_key(topic, keys) if "." in topic else near_miss(topic, [*known, *TOPICS, *keys])
+        hint = near_key(topic) if "." in topic else near_miss(topic, [*known, *TOPICS, *keys])
         raise UserError(f"help={topic}: there is no such experiment, key or list.{hint} Lists: {', '.join(TOPICS)}")
     return "\n".join(lines)
 
@@ -103,8 +101,7 @@ def _keys(key: str) -> dict[str, str]:
 @cache  # the source of all settings is parsed
 def _documented() -> tuple[Row, ...]:
     """Every key with its default and description. Groups of keys without a default."""
-    studies = (_rows(getattr(kind(), job), job) for job, kind in OF_JOBS.items())
-    return (*_rows(Config()), *chain.from_iterable(studies))
+    return tuple(_rows(Config()))
 
 
 def _first_paragraph(documented: object) -> str:
@@ -131,7 +128,7 @@ def _rows(group: Any, key: str = "") -> Iterator[Row]:
         # A setting whose text names them all needs no list.
         if any(choice not in text for choice in choices):
             text = f"{text.rstrip('.')}; one of {', '.join(choices)}"
-        if bounds := f.metadata.get(BOUNDS):
+        if bounds := bounds_text(f.metadata):
             text = f"{text} [{bounds}]"
         yield own, f"{own}={written(value)}", f"{text}{_counts_with(own)}"
 

@@ -1,29 +1,27 @@
 """Refuses settings that were chosen and have no effect in a run, before it starts.
 
 A setting that is ignored in silence looks as if it had been tried: a sweep of it shows no difference, or a report names
-a model that did not answer. Parts (the job, the data set, the attack, methods, models) name in `reads` the settings
-that count with them, so a setting that one of them names counts in runs with such a part alone. Other conditions are
+a model that did not answer. Parts of a run (the job, the data set, the attack, methods, models) name in `reads` the
+settings that count with them: what one of them names counts in runs with such a part alone. Other conditions are
 declared with the setting (`when=` of `actors.settings.setting`).
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cache
 from typing import Any, Protocol
 
 from actors.backends.backends import BACKENDS, NoBackend
-from actors.errors import UserError
+from actors.errors import UserError, visible
 from actors.lookup import near_miss
 from actors.settings import WHEN
 from experiments.attacks.catalogue import ATTACKS, attack_kind
-from experiments.config.config import Config
+from experiments.config.config import Config, written
+from experiments.config.keys import PREFIXES, declared, near_key
 from experiments.config.loading import Overrides
-from experiments.config.values import PREFIXES, declared, near_key
-from experiments.datasets.catalogue import DATASETS, dataset_kind
+from experiments.datasets.catalogue import DATASETS
 from experiments.jobs import JOBS, plan_of
 from experiments.planning.plan import Plan
-from experiments.planning.run_models import find_models
-from topologies.catalogue import METHODS, find_methods
+from topologies.catalogue import METHODS
 
 # Values of a sweep's trial, and its plan.
 Varied = tuple[Mapping[str, Any], Plan]
@@ -36,9 +34,10 @@ FACTS = {
     "searches": "none of the methods searches a knowledge graph or the web; name a system that does",
     "judges": "there is no judge; name one, such as judge=reader",
 }
-# Groups that scripts set for any methods; as axes of a sweep they must count. The two keys decide which questions are
-# held out.
-_LEARNING, _NOT_ONLY = ("learner", "pruning", "training"), ("pruning.steps", "training.questions_per_step")
+# Groups that scripts set for any methods; as axes of a sweep they must count. Two of their keys decide which questions
+# are held out.
+LEARNING = ("learner", "pruning", "training")
+HOLDING_OUT = ("pruning.steps", "training.questions_per_step")
 
 
 class Part(Protocol):
@@ -72,88 +71,117 @@ def plan_run(config: Config, overrides: Overrides | None) -> Plan:
     return plan
 
 
-def check_used(overrides: Overrides, plan: Plan, trials: Sequence[Varied] = ()) -> list[str]:
-    """Checks the settings of a command line, its preset and its sweep. A preset's setting may lose its effect.
+def check_used(overrides: Overrides, plan: Plan, trials: Sequence[Varied] = ()) -> None:
+    """Checks the settings of a command line, its preset and its sweep.
+
+    Prints a note on settings without effect in some trials of the sweep, and on those of a preset that may have lost
+    their effect by the words of the command line. Raises UserError for others without effect.
 
     plan: of the run, or of a sweep's first trial with the sweep's configuration.
     trials: of a sweep, one for each combination of values; seeds change nothing of it.
-
-    Returns lines on those without effect in some trials of the sweep. Raises UserError for one without effect in the
-    whole run or sweep.
     """
     check_reads(plan)
-    plans = [trial_plan for _, trial_plan in trials] or [plan]
-    alone = replace(
-        plan,
-        config=overrides.alone,
-        methods=find_methods(overrides.alone.methods),
-        dataset=dataset_kind(overrides.alone.data.kind),
-        models=find_models(overrides.alone, plan.roles.played),
-    )
-    # Settings that are not at their default. A dictionary of the user's own has no defaults.
-    values, defaults = plan.config.by_key, type(plan.config)().by_key
-    names = {**values, **defaults}
-    changed = [n for n in names if n not in values or n not in defaults or values[n] != defaults[n]]
-    chosen = [key for key in overrides.keys if any(f"{name}.".startswith(f"{key}.") for name in changed)]
-    chosen += [key for key in overrides.preset if key not in overrides.keys and not overrides.ours]
-    reasons: dict[str, list[str | None]] = {}  # by setting: of each plan that has it, None where it counts
-    for key in chosen:
-        if key.startswith("sweep."):
-            # Of the sweep itself, which its trials do not have.
-            of_key = [why_unused(plan, key) if trials else "this is no sweep; give it sweep.axes"]
-        else:
-            of_key = [why_unused(one, key) for one in plans]
-        if key in overrides.keys or not all(of_key) or why_unused(alone, key):
-            reasons[key] = of_key
-    for key in dict.fromkeys(key for values, _ in trials for key in values):
-        learns = key.partition(".")[0] in _LEARNING and key not in _NOT_ONLY
-        of_key = [
-            why_unused(one, key) or (FACTS["learns"] if learns and not one.learns else None)
-            for values, one in trials
-            if key in values
-        ]
-        if all(of_key) or not overrides.ours:
-            reasons[f"sweep: {key}"] = of_key
     refused: dict[str, list[str]] = {}
-    notes = []
-    for key, of_key in reasons.items():
-        found = list(filter(None, of_key))
-        if len(found) == len(of_key):
+    for key, reasons in _reasons(overrides, plan, trials).items():
+        found = [reason for reason in reasons if reason]
+        if not found:
+            continue
+        of_preset = key in overrides.preset_keys and key not in overrides.keys
+        if len(found) < len(reasons):
+            note = f"{key} has no effect in {len(found)} of {len(reasons)} settings of the sweep: {found[0]}"
+            print(visible(f"note: {note}"))
+        elif of_preset and len(overrides.keys) > 1:
+            print(visible(f"note: {key} of the preset has no effect: {found[0]}"))
+        else:
             refused.setdefault(found[0], []).append(key)
-        elif found:
-            notes.append(f"{key} has no effect in {len(found)} of {len(of_key)} settings of the sweep: {found[0]}")
     for reason, keys in refused.items():
         raise UserError(f"{', '.join(keys)} would have no effect: {reason}")
-    return notes
+
+
+def _reasons(overrides: Overrides, plan: Plan, trials: Sequence[Varied]) -> dict[str, list[str | None]]:
+    """Finds, for each setting that was chosen, why it has no effect in each plan that has it; None where it counts."""
+    defaults = Config().by_key
+    changed = [key for key, value in plan.config.by_key.items() if key not in defaults or defaults[key] != value]
+    chosen = [*overrides.keys, *(() if overrides.ours else overrides.preset_keys)]
+    reasons: dict[str, list[str | None]] = {}
+    for key in dict.fromkeys(chosen):
+        if not any(f"{name}.".startswith(f"{key}.") for name in changed):
+            continue
+        if not key.startswith("sweep."):
+            reasons[key] = [why_unused(trial_plan, key) for _, trial_plan in trials or [({}, plan)]]
+        elif trials:
+            # Of the sweep itself, which its trials do not have.
+            reasons[key] = [why_unused(plan, key)]
+        else:
+            reasons[key] = ["this is no sweep; give it sweep.axes"]
+    for key in dict.fromkeys(key for values, _ in trials for key in values):
+        of_trials = [_why_unused_axis(trial_plan, key) for values, trial_plan in trials if key in values]
+        if all(of_trials) or not overrides.ours:
+            reasons[f"sweep: {key}"] = of_trials
+    return reasons
+
+
+def _why_unused_axis(plan: Plan, key: str) -> str | None:
+    needs_learning = key.partition(".")[0] in LEARNING and key not in HOLDING_OUT
+    return FACTS["learns"] if needs_learning and not plan.learns else why_unused(plan, key)
 
 
 def check_reads(plan: Plan) -> None:
     """Raises UserError where a part of the run names something else than a setting in its `reads`."""
-    for named_by, parts in _parts_of(plan).items():
+    for named_by, parts in parts_of(plan).items():
         for part in parts:
             for key in part.reads:
                 if declared(key) is None:
-                    hint = near_key(key, [])
-                    raise UserError(f"{named_by}={part.name}: its `reads` names {key!r}, which is no setting.{hint}")
+                    unknown = f"{key!r}, which is no setting.{near_key(key)}"
+                    raise UserError(f"{named_by}={part.name}: its `reads` names {unknown}")
+
+
+def parts_of(plan: Plan) -> dict[str, Sequence[Part]]:
+    """Lists the parts of a run, by the setting that names them."""
+    learners = [spec.variant for spec in plan.learners.values()]
+    return {
+        "job": [plan.job],
+        "data": [plan.dataset],
+        "attack": [attack_kind(plan.config.attack.kind)],
+        "methods": [*plan.methods, *learners],
+        "model": plan.models.all,
+    }
 
 
 def why_unused(plan: Plan, key: str) -> str | None:
     """Finds what keeps a setting from having an effect in a run, in words. None where it counts."""
-    model_key, model_named_by, models = _model_setting(plan, key)
-    parts = _parts_of(plan) | {"model": models}
-    # From the outside in: a group's condition holds for all its settings.
-    for prefix in dict.fromkeys((*_prefixes(key), *_prefixes(model_key))):
+    parts = parts_of(plan)
+    names = key.split(".")
+    model = "model"  # what names the model that the setting is of
+    group = ""
+    # From the outside in: what keeps a group from having an effect keeps all its settings.
+    for place, name in enumerate(names):
+        setting = f"{group}.{name}".lstrip(".")
         for named_by, chosen in parts.items():
-            shown = model_named_by if named_by == "model" else named_by
-            if reason := _unread(prefix, named_by, chosen, shown):
+            if reason := _unread(setting, named_by, chosen, model if named_by == "model" else named_by):
                 return reason
-        group = prefix.rpartition(".")[0]
-        for condition in conditions(prefix):
+        for condition in conditions(setting):
             if reason := _unmet(plan, group, condition):
                 return reason
+        group = setting
+        # A judge's and a role's model and reader have the settings of the run's.
+        match names[: place + 1]:
+            case ["model"]:
+                parts["model"] = [plan.models.main]
+            case ["judge"]:
+                model, group = "judge", "model"
+                parts["model"] = [plan.models.judge or NoBackend]
+            case ["roles", role, "model" | "reader"]:
+                model, group = f"roles.{role}.model", name
+                parts["model"] = [plan.models.of_role(role)]
+    return _without_role(plan, names)
+
+
+def _without_role(plan: Plan, names: Sequence[str]) -> str | None:
+    """Says that the team lacks the role of a setting. None where it has it, or the setting is of no role of a team."""
     topology = plan.config.topology
     team = [*(f"text_{name}" for name in topology.text), *(f"visual_{name}" for name in topology.visual)]
-    role = key.split(".")[1] if key.startswith("roles.") else ""
+    role = names[1] if names[0] == "roles" else ""
     if not role.startswith(PREFIXES) or role in team:
         return None
     return f"no agent of this run has the role {role}.{near_miss(role, team)} The team has {', '.join(team)}"
@@ -162,7 +190,8 @@ def why_unused(plan: Plan, key: str) -> str | None:
 def conditions(key: str) -> list[str]:
     """Lists the conditions that are declared with a setting."""
     setting = declared(key)
-    return list(filter(None, setting.metadata.get(WHEN, "").split(", "))) if setting else []
+    stated = setting.metadata.get(WHEN) if setting else None
+    return stated.split(", ") if stated else []
 
 
 @cache
@@ -175,45 +204,15 @@ def readers(key: str, named_by: str) -> str:
     return f"{named_by}={'|'.join(names)}" if len(names) <= len(others) else f"{named_by}!={'|'.join(others)}"
 
 
-def _parts_of(plan: Plan) -> dict[str, Sequence[Part]]:
-    return {
-        "job": [plan.job],
-        "data": [plan.dataset],
-        "attack": [attack_kind(plan.config.attack.kind)],
-        "methods": [*plan.methods, *(spec.variant for spec in plan.learners.values())],
-        "model": plan.models.all,
-    }
-
-
-def _model_setting(plan: Plan, key: str) -> tuple[str, str, Sequence[Part]]:
-    """Returns the key of `model` or `reader` that a setting has, what names its model, and the models that may read it.
-
-    Judges' and roles' models have the settings of the run's own.
-    """
-    match key.split("."):
-        case ["judge", *names] if names:
-            return ".".join(["model", *names]), "judge", [plan.models.judge or NoBackend]
-        case ["roles", role, "model" | "reader" as group, *names]:
-            return ".".join([group, *names]), f"roles.{role}.model", [plan.models.of_role(role)]
-        case ["model", *_]:
-            return key, "model", [plan.models.main]
-    return key, "model", plan.models.all
-
-
-def _prefixes(key: str) -> list[str]:
-    names = key.split(".")
-    return [".".join(names[: number + 1]) for number in range(len(names))]
-
-
 def _unread(key: str, named_by: str, chosen: Sequence[Part], shown: str) -> str | None:
-    """Says in words that no chosen part reads a setting. None where one does, or no part of the kind names it."""
+    """Says that no chosen part reads a setting. None where one does, or where no part of the kind has to."""
     condition = readers(key, named_by)
     if not condition or any(key in part.reads for part in chosen):
         return None
     names = list(dict.fromkeys(part.name for part in chosen))
     ours = [part.name for part in PARTS[named_by]]
-    if own := [name for name in names if name not in ours]:
-        return f"{shown}={own[0]} does not name {key} in its `reads`"
+    if not set(names) <= set(ours):
+        return f"{shown}={','.join(names)} does not name {key} in its `reads`"
     now = f"{shown}={','.join(names)}"
     if "!=" in condition:
         return f"this is {now}; leave it out"
@@ -221,19 +220,12 @@ def _unread(key: str, named_by: str, chosen: Sequence[Part], shown: str) -> str 
 
 
 def _unmet(plan: Plan, group: str, condition: str) -> str | None:
-    """Checks one condition of a setting in a group: a fact, or values of a sibling. In words where it is not met."""
+    """Says that a condition of a setting in a group is not met: a fact, or a value of a sibling. None where it is."""
     if condition in FACTS:
         return None if getattr(plan, condition) else f"{FACTS[condition]}; leave it out"
-    name, _, allowed = condition.partition("=")
-    negated, name = name.endswith("!"), name.removesuffix("!")
-    value: Any = plan.config
-    for below in (*group.split("."), name):
-        value = getattr(value, below)
-    # As the command line writes it.
-    actual = str(value).lower() if isinstance(value, bool) or value is None else str(value)
-    if (actual in allowed.split("|")) != negated:
-        return None
-    key = f"{group}.{name}"
-    if negated:
-        return f"this is {key}={actual}; leave it out"
-    return f"it counts with {key}={allowed}, and this is {key}={actual}"
+    sibling, _, allowed = condition.partition("=")
+    key = f"{group}.{sibling.removesuffix('!')}"
+    value = written(plan.config.by_key.get(key, []))
+    if sibling.endswith("!"):
+        return f"this is {key}={value}; leave it out" if value in allowed.split("|") else None
+    return None if value in allowed.split("|") else f"it counts with {key}={allowed}, and this is {key}={value}"

@@ -159,7 +159,9 @@ def _filled(word: str, places: Mapping[str, object]) -> str:
 
 def _run(checkout: Path, folder: Path, case: Path, words: list[str], interrupted: bool = False) -> bytes:
     """Runs one command, once interrupted and resumed where asked; returns what it printed."""
-    command = [sys.executable, "run.py", *words, f"output={case}/runs", f"cache={folder}/cache"]
+    # A command line takes each key once: a case's own words take the place of the common ones.
+    by_key = {word.partition("=")[0]: word for word in words}
+    command = [sys.executable, "run.py", *by_key.values(), f"output={case}/runs", f"cache={folder}/cache"]
     if interrupted:
         process = subprocess.Popen(
             command, cwd=checkout, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True

@@ -12,6 +12,7 @@ from experiments.records.tracking import MOST_CHARACTERS
 from tests.support.endpoint import Asked, Server, Told, completion, serving
 from tests.support.sessions import assert_same_records, begin, finish, folder_of, interrupt, run_folder, wait_for
 from tests.support.wandb_log import OfflineRun
+from tests.support.words import joined
 
 pytestmark = pytest.mark.smoke
 
@@ -126,7 +127,7 @@ def test_a_run_over_an_endpoint_that_limits_its_rate_ends_and_keeps_the_key_secr
     server = Server(answer)
     with serving(server):
         model = ["model=openai", f"model.base_url={server.base_url}", "model.name=m", "model.key_env=SMOKE_KEY"]
-        small = [*SMALL, "methods=[single,full]", "wandb.mode=disabled", "runtime=inline", f"output={tmp_path}"]
+        small = joined(*SMALL, "methods=[single,full]", "wandb.mode=disabled", "runtime=inline", f"output={tmp_path}")
         finish(begin(*small, *model, SMOKE_KEY=KEY))
     assert len(refused) == 3
     assert server.asked[-1].headers["authorization"] == f"Bearer {KEY}"

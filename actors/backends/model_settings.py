@@ -1,10 +1,8 @@
 """Settings of a model: what answers, and what it runs on."""
 
-import re
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from actors.errors import UserError
 from actors.lookup import names_code
 from actors.messages import Abilities
 from actors.settings import setting
@@ -82,14 +80,6 @@ class ModelSettings:
     """vLLM and endpoint: whether a model that can think before it answers does so (null: its own default)."""
     abilities: DeclaredAbilities = field(default_factory=DeclaredAbilities)
     """vLLM and endpoint: abilities that are declared and not tested."""
-
-    def check_values(self, key: str) -> None:
-        """Raises UserError for a key or a password in a setting that is shown and written down."""
-        # Neither message quotes the value.
-        if not re.fullmatch(r"(?:[A-Za-z_]\w*)?", self.key_env):
-            raise UserError(f"{key}.key_env is not the name of an environment variable; export the key under one")
-        if "@" in self.base_url or "?" in self.base_url:
-            raise UserError(f"{key}.base_url has a password or a query; put the key into the variable of key_env")
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from actors.errors import UserError
 from actors.messages import Lookup, Message, Trace, Usage
+from experiments.config.keys import fields_of
 from experiments.config.saved import read
-from experiments.config.values import fields_of
 from experiments.records import jsonl
 from experiments.records.recorder import RunFolder
 from experiments.records.records import LearningStep, Scored

@@ -3,17 +3,14 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
 from omegaconf import OmegaConf
 
 from actors.backends.model_settings import ModelSettings, model_name
-from actors.errors import UserError
-from actors.lookup import names_code
 from actors.reader.reader import ReaderSettings
-from actors.settings import AgentSettings, CompletionSettings, RaySettings, setting
+from actors.settings import AgentSettings, CompletionSettings, RaySettings, setting, validated
 from experiments.attacks.kind import AttackSettings
 from experiments.config.setting_groups import (
     CompareSettings,
@@ -26,18 +23,18 @@ from experiments.config.setting_groups import (
     SweepSettings,
     TopologySettings,
     TrainingSettings,
+    is_outside_method,
 )
+from experiments.config.study_settings import BehaviourSettings, PlantedSettings, RedundancySettings
 from experiments.datasets.kind import DataSettings
 from experiments.evidence.retrieval_settings import RetrievalSettings
 from experiments.records.failures import FailureSettings
 from experiments.records.tracking import WandbSettings
-from topologies.graph_file import is_graph_file
 from topologies.learning.learner_settings import LearnerSettings, PruningSettings
 from topologies.method import DefenceSettings, SystemSettings
 
 Leaf = tuple[str, Any]  # a setting's dotted key and its value
 Group = TypeVar("Group")
-_defaults = cache(OmegaConf.structured)
 MODELS = " + "  # between the names of several models that answer in one run
 MOST_SEED = 2**63 - 1
 
@@ -70,7 +67,7 @@ class Config:
     figures: FigureSettings = setting(factory=FigureSettings)
     methods: list[str] = setting(
         factory=lambda: ["closed_book", "single", "full", "random", "m3prune", "effects"],
-        outside=lambda value: is_graph_file(value) or names_code("methods")(value),
+        outside=is_outside_method,
     )
     """Methods to evaluate: names of ours or of installed packages, `learned` for all of ours that learn,
     `package.module:Name` for your own, or `graph:<file>` for a graph as a run writes it
@@ -100,6 +97,9 @@ class Config:
     pruning: PruningSettings = setting(factory=PruningSettings)
     attack: AttackSettings = setting(factory=AttackSettings)
     defence: DefenceSettings = setting(factory=DefenceSettings)
+    planted: PlantedSettings = setting(factory=PlantedSettings, since="0.4.0")
+    redundancy: RedundancySettings = setting(factory=RedundancySettings, since="0.4.0")
+    behaviour: BehaviourSettings = setting(factory=BehaviourSettings, since="0.4.0")
     game: GameSettings = setting(factory=GameSettings, since="0.4.0")
     systems: SystemSettings = setting(factory=SystemSettings)
     compare: CompareSettings = setting(factory=CompareSettings, since="0.4.0")
@@ -153,7 +153,7 @@ class Config:
         own = self.roles.get(role)
         if own is None or not (own.model or own.reader):
             return None
-        return self._model_over(own.model), merged(self.reader, [own.reader])
+        return self._model_over(own.model), merged(self.reader, own.reader)
 
     def _model_over(self, changes: Mapping[str, Any]) -> ModelSettings:
         """Changes the model: from the defaults for another kind, without a key for another address."""
@@ -164,7 +164,7 @@ class Config:
         elif changes.get("base_url", model.base_url) != model.base_url:
             # A key must not reach a server that it was not meant for.
             model = replace(model, key_env="")
-        return merged(model, [changes])
+        return merged(model, changes)
 
 
 # None of these changes an answer.
@@ -179,20 +179,10 @@ RUNTIME_KEYS = (
 )
 
 
-def merged(settings: Group | type[Group], layers: Iterable[Mapping[str, Any]]) -> Group:
-    """Merges layers of typed values over settings, or a group's defaults. Groups and dicts are merged, lists replaced.
-
-    Raises UserError where a list and a group are both the value of a key, in a setting of any type.
-    """
-    # Defaults are made once for each group, for that takes longer than all the rest. `merge` copies them.
-    tree = OmegaConf.merge((_defaults if isinstance(settings, type) else OmegaConf.structured)(cast(Any, settings)))
-    for layer in layers:
-        try:
-            tree.merge_with(layer)
-        except TypeError as error:
-            keys = ", ".join(name for name, _ in flat(layer))
-            raise UserError(f"{keys}: a list and a group cannot both be the value of a key; write one") from error
-    return cast(Group, OmegaConf.to_object(tree))
+def merged(settings: Group, changes: Mapping[str, Any]) -> Group:
+    """Changes settings of a group. Groups and dicts are merged, lists replaced."""
+    values: Any = OmegaConf.to_container(OmegaConf.merge(asdict(cast(Any, settings)), changes))
+    return validated(type(settings), values)
 
 
 def flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[Leaf]:

@@ -2,45 +2,34 @@
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from actors.errors import UserError
 from actors.lookup import near_miss
 from actors.settings import shown
-from experiments.config.config import RUNTIME_KEYS, Config, Leaf, flat, may_change
+from experiments.config.config import RUNTIME_KEYS, Config, may_change
+from experiments.config.keys import ROLES_FILE, declared, is_key, paths
 from experiments.config.references import at_home, check_named_again, check_outside, check_secrets, make_absolute
 from experiments.config.role_files import read_roles
 from experiments.config.saved import read
-from experiments.config.values import is_key, nested, paths, single, typed
-from experiments.config.yaml_tree import Plain, check_literal, read_yaml, yaml_tree
+from experiments.config.values import Layer, layer_of, typed
+from experiments.config.yaml_tree import Plain, check_text, read_yaml, yaml_tree
 from experiments.records.recorder import RunFolder
 from topologies.catalogue import OURS
 
 PRESETS = Path(__file__).parents[1] / "presets"
-Tree = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Overrides:
-    """Dotted keys of a command line, layers of its preset, and whether that is one of `ours`."""
+    """Dotted keys that a command line sets, and those of its preset. ours: the preset is one of the project's."""
 
     keys: tuple[str, ...]
-    layers: tuple[Tree, ...]
+    preset_keys: tuple[str, ...]
     ours: bool
-
-    @property
-    def preset(self) -> tuple[str, ...]:
-        """Dotted keys of the preset."""
-        return tuple(key for key, _ in flat(self.layers[0]))
-
-    @cached_property
-    def alone(self) -> Config:
-        """Configuration of the preset by itself."""
-        return _configured(self.layers)
 
 
 def experiments() -> dict[str, str]:
@@ -54,9 +43,9 @@ def experiments() -> dict[str, str]:
 def load(arguments: Sequence[str]) -> Config:
     """Loads the configuration of a command line such as `experiment=mmqa_prune topology.rounds=4`.
 
-    `experiment` is the name of a preset or of a method, or the path of a preset of the user's own, a YAML file. Of
-    several overrides of one key the last one counts, so that a script's own can be followed by others. Raises UserError
-    for an unknown experiment or key (with the nearest right one), and for a value that is not allowed.
+    `experiment` is the name of a preset or of a method, or the path of a preset of the user's own, a YAML file. Raises
+    UserError for an unknown experiment or key (with the nearest right one), for a value that is not allowed, and for a
+    key with two values.
     """
     return load_overrides(arguments)[0]
 
@@ -67,99 +56,131 @@ def load_overrides(arguments: Sequence[str]) -> tuple[Config, Overrides | None]:
     Of a run that is resumed, the saved configuration with other runtime keys, and without the keys: settings that lead
     outside of its folder have to be named again.
     """
-    words = list(map(_word, arguments))
-    last, layers = dict(words), [{key: value} for key, value in words if key != "resume"]
-    if "resume" in last:
-        folder = Path(last["resume"]).expanduser()
-        check_outside(folder)
-        saved = read(RunFolder.open(folder).config)
-        at_home(saved, folder)
-        # What `check_named_again` requires may be named again, with the saved value.
-        before, now = saved.by_key, _configured([layer for layer in layers if not any(map(may_change, layer))], saved)
-        if changed := [key for key, value in now.by_key.items() if before.get(key) != value]:
-            changed_keys = f"{', '.join(changed)} cannot change when a run is resumed"
-            raise UserError(f"{changed_keys}; only {', '.join(RUNTIME_KEYS)} can")
-        config, overrides = _configured([*layers, {"resume": str(folder)}], saved), None
-        check_named_again(config, _configured([{"job": saved.job}, *layers]))
+    words = _words(arguments)
+    if "resume" in words:
+        config, overrides = _resumed(words), None
     else:
-        preset, name, ours = _preset(str(last.get("experiment", "")))
-        config = _configured([preset, *layers, {"experiment": name}])
-        keys = dict.fromkeys(key for layer in layers for key, _ in flat(layer))
-        overrides = Overrides(tuple(keys), (preset, {"experiment": name}), ours)
+        preset, name, ours = _preset(str(words.get("experiment") or ""))
+        config = typed([*preset, *_with_roles(words), {"experiment": name}])
+        overrides = Overrides(tuple(words), tuple(key for layer in preset for key in layer), ours)
     check_secrets(config)
     make_absolute(config)
     return config, overrides
 
 
+def _resumed(words: Layer) -> Config:
+    """Loads the saved configuration of a run folder, with other runtime keys. Raises UserError for other changes."""
+    named = {key: value for key, value in words.items() if key != "resume"}
+    if not words["resume"]:
+        raise UserError("resume= names no folder; give resume=<run folder>")
+    folder = Path(words["resume"]).expanduser()
+    check_outside(folder)
+    saved = read(RunFolder.open(folder).config)
+    at_home(saved, folder)
+    # What `check_named_again` requires may be named again, with the saved value.
+    lasting = typed(_with_roles({key: value for key, value in named.items() if not may_change(key)}), saved).by_key
+    changed = [key for key, value in lasting.items() if saved.by_key.get(key) != value]
+    if changed:
+        changed_keys = f"{', '.join(changed)} cannot change when a run is resumed"
+        raise UserError(f"{changed_keys}; only {', '.join(RUNTIME_KEYS)} can")
+    check_named_again(saved, typed(_with_roles(named)))
+    return typed([*_with_roles(named), {"resume": str(folder)}], saved)
+
+
 def varied(config: Config, values: Mapping[str, Any]) -> Config:
     """Gives a configuration other values, by dotted key. Raises UserError as `load` does."""
-    return _configured([{key: value} for key, value in values.items()], config)
+    return typed(_with_roles(layer_of(values.items())), config)
 
 
-def named_again(arguments: Sequence[str], job: str = "prune", base: Config | None = None) -> Config:
+def named_again(arguments: Sequence[str], base: Config | None = None) -> Config:
     """Loads the overrides of a command line for a saved configuration, alone or over a `base`. Raises UserError."""
-    return _configured([{"job": job}, *({key: value} for key, value in map(_word, arguments))], base)
+    config = typed(_with_roles(_words(arguments)), base)
+    check_secrets(config)
+    return config
 
 
-def _configured(layers: Iterable[Tree], base: Config | None = None) -> Config:
-    """Merges layers over a base, or their job's defaults. The roles of a file that a layer names come before it."""
-    typed_layers = []
-    for layer in layers:
-        tree = nested(layer.items())
-        roles = tree.get("roles")
-        if isinstance(roles, dict) and roles.get("file") is not None:
-            typed_layers.append({"roles": read_roles(str(roles["file"]))})
-            tree["roles"] = {name: role for name, role in roles.items() if name != "file"}
-        typed_layers.append(tree)
-    return typed(typed_layers, base)
+def _with_roles(layer: Layer) -> list[Layer]:
+    """Returns a layer, and before it the roles of a file that it names (`roles.file`)."""
+    file = layer.get(ROLES_FILE)
+    if file is None:
+        return [layer]
+    rest = {key: value for key, value in layer.items() if key != ROLES_FILE}
+    return [layer_of([("roles", read_roles(file))]), rest]
 
 
-def _preset(name: str) -> tuple[Tree, str, bool]:
-    """Returns an experiment's settings, its name in records, and whether it is one of the project's."""
+def _preset(name: str) -> tuple[list[Layer], str, bool]:
+    """Returns an experiment's layers, its name in records, and whether it is one of the project's."""
     if not name:
         raise UserError("experiment= is missing: name one, such as experiment=mmqa_prune; `python run.py` lists all")
-    path = Path(name).expanduser()
-    if own := name.endswith((".yaml", ".yml")):
+    if name.endswith((".yaml", ".yml")):
+        path = Path(name).expanduser()
         if not os.path.isfile(path):  # `Path.is_file` raises for a name that is too long
             raise UserError(f"experiment={name}: there is no such file; give a preset's path or one of our names")
         if not re.fullmatch(r"[\w.-]+", path.stem):
             raise UserError(f"experiment={name}: run folders are named after it, so letters, digits, -, _ and . only")
-    elif (PRESETS / f"{name}.yaml").is_file() if is_key(name) else False:
-        path = PRESETS / f"{name}.yaml"
-    elif name in OURS:
-        method = OURS[name]
+        return _read_preset(path), path.stem, False
+    path = PRESETS / f"{name}.yaml"
+    if is_key(name) and path.is_file():
+        return _read_preset(path), name, True
+    if name in OURS:
         # Its rivals first, as in the tables of its paper.
-        return {"methods": [*method.rivals, name], **method.settings}, name, True
-    else:
-        known = experiments()
-        raise UserError(f"unknown experiment {shown(name)!r}.{near_miss(name, known)} Known: {', '.join(known)}")
+        method = OURS[name]
+        return [{"methods": [*method.rivals, name], **method.settings}], name, True
+    known = experiments()
+    raise UserError(f"unknown experiment {shown(name)!r}.{near_miss(name, known)} Known: {', '.join(known)}")
+
+
+def _read_preset(path: Path) -> list[Layer]:
+    """Reads a preset. Raises UserError for a file that is none."""
     try:
-        tree = read_yaml(path)
+        tree = read_yaml(path, check_text)
     except UserError as error:
         raise UserError(f"{path} cannot be read as a preset: {error}") from error
     if not isinstance(tree, dict):
         raise UserError(f"{path} is not a preset: expected keys and values, such as `seed: 1`")
     if "resume" in tree:
         raise UserError(f"{path}: resume is no setting of a preset; give resume=<run folder> on the command line")
-    return tree, path.stem, not own
+    return _with_roles(layer_of(tree.items()))
 
 
-def _word(argument: str) -> Leaf:
-    """Reads `key=value`. Text stays as it was written, unless it is quoted, where the setting holds text."""
-    key, equals, text = argument.partition("=")
-    if not equals or not is_key(key):
-        known = {name: f"experiment={name}" for name in experiments()} | {name: f"{name}=<value>" for name in paths()}
-        bare = argument.strip("-= ")
-        hint = f" Did you mean {known[bare]}?" if bare in known else near_miss(bare, known)
-        raise UserError(
-            f"{shown(argument)!r} is not of the form key=value, such as seed=1, without spaces around =.{hint}"
-        )
-    stripped, kind = text.strip(), single(key)
+def _words(arguments: Sequence[str]) -> Layer:
+    """Reads `key=value` words. Raises UserError for a key that does not exist or has two values."""
+    values = []
+    for number, argument in enumerate(arguments):
+        key, equals, _ = argument.partition("=")
+        if not equals or not is_key(key):
+            raise UserError(
+                f"{shown(argument)!r} is not of the form key=value, such as seed=1, without spaces around =."
+                f"{_hint_for_bare(argument, arguments[:number])}"
+            )
+        values.append((key, _value_of(argument)))
+    return layer_of(values)
+
+
+def _hint_for_bare(argument: str, before: Sequence[str]) -> str:
+    """Returns what a word without a key may have been meant for."""
+    key, _, value = before[-1].partition("=") if before else ("", "", "")
+    setting = declared(key)
+    if setting and setting.is_list:
+        return f" Write lists in one word: {key}=[{value.strip('[], ')},{argument.strip('[], ')}]"
+    known = {name: f"{name}=<value>" for name in paths()}
+    if not any(word.startswith("experiment=") for word in before):
+        known = {name: f"experiment={name}" for name in experiments()} | known
+    bare = argument.strip("-= ")
+    return f" Did you mean {known[bare]}?" if bare in known else near_miss(bare, known)
+
+
+def _value_of(argument: str) -> Any:
+    """Reads the value of a word. Text stays as it was written, unless it is quoted, where the setting holds text."""
+    key, _, text = argument.partition("=")
+    setting, stripped = declared(key), text.strip()
+    is_text = setting is not None and setting.is_text
+    is_single = is_text or (setting is not None and setting.kind in (int, float, bool))
     quoted = len(stripped) > 1 and stripped[0] == stripped[-1] and stripped[0] in "\"'"
-    if not stripped and kind is not str:
+    if not stripped and not is_text:
         raise UserError(f"{key}= has no value; leave it out for the default, or write null for none")
-    value: Any = Plain(text if kind is str else stripped)
-    if quoted or kind is None:
+    value: Any = Plain(text if is_text else stripped)
+    if quoted or not is_single:
         try:
             value = yaml_tree(text)
         except UserError as error:
@@ -167,5 +188,5 @@ def _word(argument: str) -> Leaf:
             raise UserError(f"the value of {key} cannot be read: {error}") from error
         if re.search(r"\s#", text) and not quoted and not stripped.startswith(("[", "{")):
             raise UserError(f"{key}: what follows ` #` is a comment in YAML; put the value into quotation marks")
-    check_literal(value, key)
-    return key, value
+    check_text(value, key)
+    return value

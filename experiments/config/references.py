@@ -19,8 +19,8 @@ from actors.backends.redaction import KEY_CHARACTERS
 from actors.errors import UserError, visible
 from actors.settings import NEEDS, OUTSIDE, shown
 from experiments.config.config import Config, Leaf
+from experiments.config.keys import AXES, POINTS, check_key, declared, set_by
 from experiments.config.setting_groups import is_style_file
-from experiments.config.values import AXES, POINTS, check_key, declared, set_by
 from experiments.evidence.retrieval_settings import SERPER_KEY
 from experiments.records.start import program
 from topologies.graph_file import absolute
@@ -59,7 +59,7 @@ def leaves(config: Config) -> Iterator[NamedLeaf]:
             metadata = setting.metadata if (setting := declared(key)) else {}
             outside = metadata[OUTSIDE](value) if OUTSIDE in metadata and (key, value) != own_cache else False
             extra = metadata[NEEDS](value) if NEEDS in metadata else ""
-            yield NamedLeaf(named_as, key, value, whole, outside or key == "roles.file", extra)
+            yield NamedLeaf(named_as, key, value, whole, outside, extra)
 
 
 def _parts(key: str, value: Any) -> Iterator[Leaf]:

@@ -4,29 +4,42 @@ They become the settings `roles.<role>` of the run, so its config.yaml holds the
 """
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from actors.errors import UserError
 from actors.lookup import near_miss
 from actors.messages import Field, FieldKind, Value
-from actors.settings import shown
+from actors.settings import shown, validated
+from experiments.config.keys import fields_of
 from experiments.config.setting_groups import RoleField
-from experiments.config.values import Declared, typed_value
-from experiments.config.yaml_tree import read_yaml
+from experiments.config.values import interpreted
+from experiments.config.yaml_tree import check_literal, read_yaml
 
 FOLDER = Path(__file__).parents[1] / "presets" / "roles"
 
 
 @dataclass
-class RoleOfFile:
+class FileRole:
     """Role as a file describes it. One without a modality is not of the team."""
 
     name: str = ""
     modality: Literal["text", "visual"] | None = None
     instruction: str = ""
     form: list[RoleField] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for a role that cannot be named, or has nothing of its own."""
+        if not self.name.isidentifier():
+            raise ValueError(f"name={shown(self.name)}: expected a name of letters, digits and _")
+        if not self.instruction and not self.form:
+            raise ValueError(f"instruction: {self.name} has neither an instruction nor a form")
+
+
+@dataclass
+class RoleFile:
+    roles: list[FileRole]
 
 
 # The nearest built-in kind of field, which decides what the embedded reader writes, and how its value is parsed.
@@ -58,17 +71,13 @@ def read_roles(name: str) -> dict[str, Any]:
         )
     by_name: dict[str, Any] = {}
     try:
-        for number, role in enumerate(typed_value(read_yaml(path), Declared(list[RoleOfFile], {}), "roles")):
-            key, name, modality = f"roles[{number}]", role.get("name", ""), role.get("modality")
-            if not name.isidentifier():
-                raise UserError(f"{key}.name={shown(name)}: expected a name of letters, digits and _")
-            settings = {part: role[part] for part in ("instruction", "form") if role.get(part)}
-            if not settings:
-                raise UserError(f"{key}: {name} has neither an instruction nor a form")
-            full = name if modality is None else f"{modality}_{name}"
-            if full in by_name:
-                raise UserError(f"two roles are called {full}")
-            by_name[full] = settings
+        roles = interpreted(read_yaml(path, check_literal), fields_of(RoleFile)["roles"], "roles")
+        for role in validated(RoleFile, {"roles": roles}).roles:
+            full_name = role.name if role.modality is None else f"{role.modality}_{role.name}"
+            if full_name in by_name:
+                raise UserError(f"two roles are called {full_name}")
+            settings = asdict(role)
+            by_name[full_name] = {name: settings[name] for name in ("instruction", "form") if settings[name]}
         if not by_name:
             raise UserError("it has no roles")
     except UserError as error:

@@ -7,18 +7,18 @@ keys that came later (`since=` of `actors.settings.setting`) and may hold keys o
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import MISSING, asdict, is_dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
 
 from actors.errors import UserError
-from actors.settings import BEFORE, SINCE
+from actors.settings import BEFORE, OVER, SINCE
 from experiments.config.config import Config, written
-from experiments.config.study_settings import OF_JOBS
-from experiments.config.values import fields_of, typed
-from experiments.config.yaml_tree import check_literal, read_yaml
+from experiments.config.keys import fields_of
+from experiments.config.values import layer_of, typed
+from experiments.config.yaml_tree import SavedLoader, check_literal, read_yaml
 from experiments.records.run_files import write_atomically
 from experiments.records.start import project_version
 
@@ -39,13 +39,11 @@ def read(path: Path) -> Config:
     """Reads a saved configuration; imports nothing of it. Raises UserError where this version cannot read it."""
     version = f"{UNNAMED} or earlier"
     try:
-        tree = read_yaml(path, saved=True)
+        tree = read_yaml(path, check_literal, SavedLoader)
         if not isinstance(tree, dict):
             raise UserError("it has no keys and values")
         saved_by = str(tree.pop("version", UNNAMED))
         version = saved_by if saved_by != UNNAMED else version
-        # A study has settings that no other job has.
-        kind = OF_JOBS.get(str(tree.get("job")), Config)
         # Keys that no longer exist are dropped where they had their default.
         chosen = []
         for key, (until, default) in REMOVED.items():
@@ -55,9 +53,9 @@ def read(path: Path) -> Config:
                 chosen.append(f"{key} (until {until})")
         if chosen:
             raise UserError(f"it chose settings that no longer exist: {', '.join(chosen)}")
-        if missing := list(_missing(tree, kind, _number(saved_by))):
+        if missing := list(_missing(tree, Config, _number(saved_by))):
             raise UserError(f"it lacks {missing[0]}: it was cut short")
-        return typed([tree])
+        return typed([layer_of(tree.items())])
     except UserError as error:
         raise UserError(
             f"{path} is not a saved configuration of this version ({error}); agora-mm {version[:20]}, which wrote it, "
@@ -78,23 +76,22 @@ def answered_by(config: Config) -> Config:
     return config
 
 
-def _missing(tree: Any, kind: Any, written: tuple[int, ...], prefix: str = "") -> Iterator[str]:
+def _missing(tree: Any, group: type, written: tuple[int, ...], prefix: str = "") -> Iterator[str]:
     """Yields the keys that a tree of this version lacks. Fills in keys that are newer than the tree."""
     if not isinstance(tree, dict):
         return
-    for name, (own, metadata) in fields_of(kind).items():
+    for name, setting in fields_of(group).items():
         if name in tree:
-            below = tree[name]
-            if is_dataclass(own):
-                yield from _missing(below, own, written, f"{prefix}{name}.")
-            elif name == "roles" and isinstance(below, dict):
-                for role, settings in below.items():
-                    [_, of_role] = own.__args__
-                    yield from _missing(settings, of_role, written, f"{prefix}{name}.{role}.")
-        elif _number(metadata.get(SINCE, "")) <= written:
+            # The dict of a judge's or a role's model holds some keys alone.
+            if setting.is_group and OVER not in setting.metadata:
+                yield from _missing(tree[name], setting.kind, written, f"{prefix}{name}.")
+            elif setting.below.is_group and isinstance(tree[name], dict):
+                for role, settings in tree[name].items():
+                    yield from _missing(settings, setting.below.kind, written, f"{prefix}{name}.{role}.")
+        elif _number(setting.metadata.get(SINCE, "")) <= written:
             yield f"{prefix}{name}"
-        elif metadata.get(BEFORE, MISSING) is not MISSING:
-            tree[name] = metadata[BEFORE]
+        elif BEFORE in setting.metadata:
+            tree[name] = setting.metadata[BEFORE]
 
 
 def _number(version: str) -> tuple[int, ...]:

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from actors.backends.model_settings import ModelSettings
-from actors.errors import UserError
 from actors.lookup import names_code
 from actors.reader.reader import ReaderSettings
 from actors.settings import setting
+from topologies.graph_file import is_graph_file
 from topologies.learning.learner_settings import Graph, Inference
 
 OF_AGENTS = "input response collude sleeper contagion memory tamper impersonate drop misroute"
@@ -18,6 +18,11 @@ MOST_TRIALS = 10_000  # of a sweep: it checks them all before it starts
 def is_style_file(name: str) -> bool:
     """True for a path. Names of matplotlib's own styles have letters, digits, - and _ alone."""
     return not re.fullmatch(r"[\w-]*", name)
+
+
+def is_outside_method(name: str) -> bool:
+    """True for a method that is code of others, or a graph in a file."""
+    return is_graph_file(name) or names_code("methods")(name)
 
 
 @dataclass
@@ -49,17 +54,16 @@ class RoleField:
     required: bool = True
     """Repeats a call whose reply lacks it; after a second such reply the turn fails."""
 
-    def check_values(self, key: str) -> None:
-        """Raises UserError for a field that cannot be asked for."""
+    def __post_init__(self) -> None:
+        """Raises ValueError for a field that cannot be asked for."""
         if self.value in ("answer", "confidence"):
-            if self.name not in ("", self.value.capitalize()) or self.many:
-                raise UserError(f"{key}: the field of value {self.value} is one {self.value.capitalize()}")
+            label = self.value.capitalize()
+            if self.name not in ("", label) or self.many:
+                raise ValueError(f"name={self.name!r}: the field of value {self.value} is one {label}")
         elif not re.fullmatch(r"[A-Za-z][A-Za-z -]{0,39}", self.name) or self.name in ("Answer", "Confidence"):
-            raise UserError(
-                f"{key}.name={self.name!r}: expected a name of letters, and none that fields of other values have"
-            )
+            raise ValueError(f"name={self.name!r}: expected a name of letters that no field of another value has")
         if (self.value == "choice") != (len(set(self.choices)) > 1):
-            raise UserError(f"{key}.choices={self.choices}: expected several, for a field of value choice and no other")
+            raise ValueError(f"choices={self.choices}: expected several, for a field of value choice and no other")
 
 
 @dataclass
@@ -85,14 +89,12 @@ class RoleSettings:
     request, in words), `value` (`text`, `picture`: a description, `entity`, `triple`, `choice`: one of `choices`,
     `answer`, `confidence`), `many` and `required`. A role whose form has no answer gives none."""
 
-    def check_values(self, key: str) -> None:
-        """Raises UserError for a form with two fields of one name."""
-        for number, part in enumerate(self.form):
-            part.check_values(f"{key}.form[{number}]")
+    def __post_init__(self) -> None:
+        """Raises ValueError for a form with two fields of one name."""
         # As labels are read: by their letters.
-        names = [re.sub(r"[^a-z]", "", (part.name or part.value).lower()) for part in self.form]
+        names = [re.sub(r"[^a-z]", "", (field.name or field.value).lower()) for field in self.form]
         if len(set(names)) < len(names):
-            raise UserError(f"{key}.form: two fields have one name")
+            raise ValueError("form: two fields have one name")
 
 
 @dataclass

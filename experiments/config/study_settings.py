@@ -1,13 +1,18 @@
-"""Settings of the studies, each group in the configuration of one job."""
+"""Settings of the studies, a group for each job."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated
 
-from actors.errors import UserError
+from pydantic import Field
+
 from actors.lookup import near_miss
-from actors.settings import setting, shown
-from experiments.config.config import Config
+from actors.settings import MOST, setting, shown
 from topologies.learning.variants import VARIANTS
+
+Strength = Annotated[float, Field(ge=0, le=MOST)]
+Count = Annotated[int, Field(ge=1, le=MOST)]
+Some = Annotated[int, Field(ge=1, le=1_000)]
 
 
 class Influence(StrEnum):
@@ -67,7 +72,7 @@ class PlantedSettings:
     """Learned methods to compare; `training.share` adds learners from another's discussions."""
     seeds: int = setting(5, at_least=1, at_most=10_000)
     """Number of teams for each setting; their adversaries are spread over all agents."""
-    strengths: list[list[float]] = setting(factory=lambda: [[1.2, 0.1], [2.0, 0.1], [1.2, 0.2]], at_least=0)
+    strengths: list[list[Strength]] = setting(factory=lambda: [[1.2, 0.1], [2.0, 0.1], [1.2, 0.2]])
     """Pairs of conformity (pull of messages) and distraction (pull of their number), relative to the own opinion."""
     influences: list[Influence] = setting(factory=lambda: list(EASY))
     """Effects of messages on their receivers, one for each world; only `answers` is tried with all strengths."""
@@ -75,20 +80,20 @@ class PlantedSettings:
     """Discussions of the randomised run from which the true effects are estimated."""
     evaluated: int = setting(2_000, at_least=2, at_most=10_000_000)
     """Held-out questions on which a learned graph is evaluated."""
-    checkpoints: list[int] = setting(factory=lambda: [10, 20, 40, 60, 80], at_least=1)
+    checkpoints: list[Count] = setting(factory=lambda: [10, 20, 40, 60, 80])
     """Numbers of training questions after which regret is measured."""
-    budgets: list[int] = setting(factory=list, at_least=1, at_most=1_000_000, since="0.4.0")
+    budgets: list[Annotated[int, Field(ge=1, le=1_000_000)]] = setting(factory=list, since="0.4.0")
     """Multiples of the training budget at which M3Prune's learner is measured in other regimes (`regimes.py`): with a
     baseline, other rewards, without stages or penalties (empty: not)."""
 
-    def check_values(self, key: str) -> None:
-        """Raises UserError for a learner that does not exist, and strengths that are no pairs."""
+    def __post_init__(self) -> None:
+        """Raises ValueError for a learner that does not exist, and strengths that are no pairs."""
         for name in self.learners:
             if name not in VARIANTS:
                 hint = f"{near_miss(name, VARIANTS)} Known: {', '.join(VARIANTS)}"
-                raise UserError(f"{key}.learners: there is no learner {shown(name)!r}.{hint}")
+                raise ValueError(f"learners: there is no learner {shown(name)!r}.{hint}")
         if not self.strengths or any(len(pair) != 2 for pair in self.strengths):
-            raise UserError(f"{key}.strengths={self.strengths}: expected pairs of conformity and distraction")
+            raise ValueError(f"strengths={self.strengths}: expected pairs of conformity and distraction")
 
 
 @dataclass
@@ -103,37 +108,14 @@ class RedundancySettings:
 class BehaviourSettings:
     """Measures how irrelevant evidence and wrong colleagues change one agent's answers (`job=behaviour`)."""
 
-    irrelevant: list[int] = setting(factory=lambda: [4, 16], at_least=1, at_most=1_000)
+    irrelevant: list[Some] = setting(factory=lambda: [4, 16])
     """Numbers of irrelevant passages and rows to mix into the evidence."""
-    colleagues: list[int] = setting(factory=lambda: [1, 3], at_least=1, at_most=1_000)
+    colleagues: list[Some] = setting(factory=lambda: [1, 3])
     """Numbers of colleagues who give the same wrong answer."""
 
-    def check_values(self, key: str) -> None:
-        """Raises UserError for numbers that name no condition, or the same one twice."""
+    def __post_init__(self) -> None:
+        """Raises ValueError for the same number twice."""
         for name in ("irrelevant", "colleagues"):
             numbers = getattr(self, name)
-            if any(number < 1 for number in numbers) or len(set(numbers)) < len(numbers):
-                raise UserError(f"{key}.{name}={numbers}: expected different numbers, each 1 or more")
-
-
-@dataclass
-class PlantedConfig(Config):
-    planted: PlantedSettings = field(default_factory=PlantedSettings)
-
-
-@dataclass
-class RedundancyConfig(Config):
-    redundancy: RedundancySettings = field(default_factory=RedundancySettings)
-
-
-@dataclass
-class BehaviourConfig(Config):
-    behaviour: BehaviourSettings = field(default_factory=BehaviourSettings)
-
-
-# By job, which is also the name of the job's own group of settings.
-OF_JOBS: dict[str, type[Config]] = {
-    "planted": PlantedConfig,
-    "redundancy": RedundancyConfig,
-    "behaviour": BehaviourConfig,
-}
+            if len(set(numbers)) < len(numbers):
+                raise ValueError(f"{name}={numbers}: expected different numbers")

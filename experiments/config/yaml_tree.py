@@ -5,7 +5,7 @@ text, a `Plain`, until the setting that holds it gives it a type (`values.py`).
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +17,19 @@ DEPTH = 40  # of groups and lists in each other
 # Sweeps with many points have the longest files. OmegaConf takes 60 us for each part of a text.
 CHARACTERS, PARTS = 2_000_000, 100_000
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")  # all but tab and line ends
-_MISSING = re.compile(r"\\*\?\?\?")  # to OmegaConf
+MISSING = "???"  # a value that is left open
+_MISSING = re.compile(r"\\*\?\?\?")
+# A value of another key. OmegaConf's resolvers are not called: `${oc.env:KEY}` would read a key.
+_REFERENCE = re.compile(r"\$\{\w[\w.]*\}")
 
 
 class Plain(str):
     """Unquoted value of a YAML text."""
+
+
+def is_null(value: Any) -> bool:
+    """True for null, also as unquoted text."""
+    return value is None or (isinstance(value, Plain) and value in ("", "~", "null"))
 
 
 class Saved(Plain):
@@ -50,12 +58,17 @@ _Loader.add_constructor("tag:yaml.org,2002:str", _Loader.text)
 _Loader.add_constructor("tag:yaml.org,2002:map", _Loader.group)
 
 
-class _SavedLoader(_Loader):
+class SavedLoader(_Loader):
+    """Reads a saved configuration."""
+
     plain = Saved
 
 
-def read_yaml(path: Path, saved: bool = False) -> Any:
-    """Reads a file. Raises UserError as `yaml_tree` and `check_literal` do, and for one that cannot be read."""
+def read_yaml(path: Path, check: Callable[[Any], None], loader: type[_Loader] = _Loader) -> Any:
+    """Reads a file. Raises UserError as `yaml_tree` and `check` do, and for one that cannot be read.
+
+    check: `check_text` of a preset, `check_literal` of all others.
+    """
     try:
         with path.open(encoding="utf-8") as file:
             text = file.read(CHARACTERS + 1)
@@ -63,8 +76,8 @@ def read_yaml(path: Path, saved: bool = False) -> Any:
         raise UserError(" ".join(str(error).split())) from error
     if len(text) > CHARACTERS:
         raise UserError(f"it has more than {CHARACTERS:,} characters")
-    tree = yaml_tree(text, _SavedLoader if saved else _Loader)
-    check_literal(tree)
+    tree = yaml_tree(text, loader)
+    check(tree)
     return tree
 
 
@@ -95,23 +108,40 @@ def yaml_tree(text: str, loader: type[_Loader] = _Loader) -> Any:
         raise UserError("control characters, or bytes that are no UTF-8; write plain text") from error
 
 
+def check_text(tree: Any, key: str = "") -> None:
+    """Raises UserError for control characters, and for `${...}` that is not the name of a key.
+
+    What a sweep tries is literal: it would be filled in once, before the sweep varies anything.
+    """
+    for own_key, text in _texts(tree, key):
+        if "${" in _REFERENCE.sub("", text) or ("${" in text and own_key.startswith("sweep")):
+            # The text itself is not shown.
+            raise UserError(
+                f"{own_key}: only ${{key}} is filled in, with the value of another key, and not in a sweep; write the "
+                "value itself, and a key into the environment variable that key_env names"
+            )
+
+
 def check_literal(tree: Any, key: str = "") -> None:
-    """Raises UserError for text that OmegaConf would fill in or take for a missing value, and control characters."""
+    """Raises UserError for control characters, and text that OmegaConf would fill in or take for a missing value."""
+    for own_key, text in _texts(tree, key):
+        if _MISSING.fullmatch(text):
+            raise UserError(f"{own_key[:80]}=???: write the value")
+        if "${" in text:
+            raise UserError(f"{own_key}: ${{...}} is not filled in here; write the value itself")
+
+
+def _texts(tree: Any, key: str) -> Iterator[tuple[str, str]]:
+    """Yields every text with the key that it lies at, names too. Raises UserError for control characters."""
     if isinstance(tree, Mapping):
         for name, value in tree.items():
-            own = f"{key}.{name}" if key else str(name)
-            check_literal(str(name), own)
-            check_literal(value, own)
+            own_key = f"{key}.{name}" if key else str(name)
+            yield from _texts(str(name), own_key)
+            yield from _texts(value, own_key)
     elif isinstance(tree, list):
         for value in tree:
-            check_literal(value, key)
-    elif isinstance(tree, str) and _CONTROL.search(tree):
-        raise UserError(f"{key[:80]}: control characters, or bytes that are no UTF-8; write plain text")
-    elif isinstance(tree, str) and _MISSING.fullmatch(tree):
-        raise UserError(f"{key[:80]}=???: write the value")
-    elif isinstance(tree, str) and "${" in tree:
-        # The text itself is not shown.
-        raise UserError(
-            f"{key}: ${{...}} is not filled in; write the value itself, and a key into the environment variable that "
-            "key_env names"
-        )
+            yield from _texts(value, key)
+    elif isinstance(tree, str):
+        if _CONTROL.search(tree):
+            raise UserError(f"{key[:80]}: control characters, or bytes that are no UTF-8; write plain text")
+        yield key, tree

@@ -47,8 +47,8 @@ class OpenedRun:
         config = saved.read(run.config)
         if config.model.kind == "replay":
             raise UserError(f"{run.path} replays {config.replay.run}, which has the prompts and replies: open that run")
-        at_home(config := loading.named_again((named or ()) if asks else (), config.job, config), run.path)
-        again = config if named is None else loading.named_again(named, config.job)
+        at_home(config := loading.named_again((named or ()) if asks else (), config), run.path)
+        again = config if named is None else loading.named_again(named)
         # The name of an endpoint's model is no folder.
         unused = () if asks else (*ADDRESSES, *(("name",) if config.model.kind == "openai" else ()))
         check_named_again(config, again, lambda key: not (key.startswith(UNUSED) or key.rpartition(".")[2] in unused))

@@ -11,6 +11,7 @@ from topologies.graphs import candidates_along
 from topologies.learning.spec import DENSE, LearnerSpec
 from topologies.learning.variants import M3PRUNE, Variant
 from topologies.method import Method
+from topologies.wiring import Edges, Ints
 
 
 def learned_variants(methods: Sequence[Method]) -> tuple[Variant, ...]:
@@ -22,42 +23,56 @@ def learned_variants(methods: Sequence[Method]) -> tuple[Variant, ...]:
 
 
 def plan_learners(config: Config, variants: Sequence[Variant], team: Sequence[Role]) -> dict[str, LearnerSpec]:
-    """Plans the learner of each method, by its name. Raises UserError for settings, samples or a team that it cannot
+    """Specifies the learner of each variant, by name. Raises UserError for settings, samples or a team that it cannot
     have."""
-    topology, specs, chosen = config.topology, {}, None
-    for variant in variants:
-        check_samples(variant, config.training.samples)
-    if variants and len(team) > DENSE:
+    if not variants:
+        return {}
+    if len(team) > DENSE:
         raise UserError(
             f"{variants[0].name}: a run that learns records matrices of all pairs, and there are {len(team)} agents; "
             f"ask for {DENSE} at most, with topology.instances"
         )
-    if variants and topology.candidates != "complete":
-        drawn = {"seed": config.seed} if topology.candidates in ("regular", "small_world") else {}
-        chosen = candidates_along(getattr(graphs, topology.candidates)(len(team), **drawn))
     for variant in variants:
-        method = variant.name
-        if config.ablation == "no_inter":
-            variant = replace(variant, inter=False)
-        if config.ablation == "no_alignment":
-            if not variant.estimator.is_gradient:
-                raise UserError(f"ablation=no_alignment: {method} has no alignment term; leave it out of methods")
-            variant = replace(variant, terms=variant.terms - {"alignment"})
-        specs[method] = LearnerSpec(
+        check_samples(variant, config.training.samples)
+    candidates = _candidates(config, len(team))
+    specs = {}
+    for variant in variants:
+        spec = LearnerSpec(
             modalities=[role.modality for role in team],
-            rounds=topology.rounds,
+            rounds=config.topology.rounds,
             seed=config.seed,
-            variant=variant,
+            variant=_ablated(variant, config.ablation),
             settings=config.learner,
             pruning=config.pruning,
-            candidates=chosen,
-            roles=[role.played for role in team] if topology.tied else None,
+            candidates=candidates,
+            roles=[role.played for role in team] if config.topology.tied else None,
         )
         try:
-            specs[method].check()
+            spec.check()
         except UserError as error:
-            raise UserError(f"{method}: {error}") from error
+            raise UserError(f"{variant.name}: {error}") from error
+        specs[variant.name] = spec
     return specs
+
+
+def _candidates(config: Config, agents: int) -> Edges[Ints] | None:
+    """Draws the graph whose edges learners choose among. None for all pairs of agents."""
+    kind = config.topology.candidates
+    if kind == "complete":
+        return None
+    seed = {"seed": config.seed} if kind in ("regular", "small_world") else {}
+    return candidates_along(getattr(graphs, kind)(agents, **seed))
+
+
+def _ablated(variant: Variant, ablation: str) -> Variant:
+    """Leaves out a part of a learner. Raises UserError for one that does not have it."""
+    if ablation == "no_inter":
+        return replace(variant, inter=False)
+    if ablation == "no_alignment":
+        if not variant.estimator.is_gradient:
+            raise UserError(f"ablation=no_alignment: {variant.name} has no alignment term; leave it out of methods")
+        return replace(variant, terms=variant.terms - {"alignment"})
+    return variant
 
 
 def check_samples(variant: Variant, samples: int) -> None:

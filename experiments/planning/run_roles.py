@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 
 from actors.agents.roles import DECISION, ROLES, SINGLE
 from actors.errors import UserError
@@ -51,65 +50,95 @@ def find_roles(config: Config, methods: Sequence[Method], team_is_asked: bool, e
     Raises UserError for a role that does not exist, one named twice, an empty team, and settings of a role that is not
     there.
     """
-    topology, settings = config.topology, config.roles
-    # Roles of the user's own in a file of roles; a run need not have all of them.
-    own = [name for name, of_role in settings.items() if of_role.instruction or of_role.form]
+    settings = config.roles
+    team = _numbered(_team_roles(config), config)
+    of_methods = {role.name: role for method in methods for role in method.roles}
+    others = [SINGLE, *of_methods.values(), *extracting]
+    if team_is_asked:
+        others.insert(0, DECISION)
+    _check_settings(settings, [*(team if team_is_asked else ()), *others], [role.name for role in others])
+
+    attackable = [role.name for role in team]
+    is_of_systems = any(method.needs_library or method.roles for method in methods)
+    if is_of_systems and not any(method.asks_team for method in methods):
+        safe = (DECISION.name, *(role.name for role in extracting))
+        attackable = [role.name for role in others if role.name not in safe]
+    configured = tuple(_with_settings(role, settings) for role in others)
+    return RunRoles(tuple(team), configured, team_is_asked, tuple(attackable))
+
+
+def _team_roles(config: Config) -> list[Role]:
+    """Finds the team's roles, textual ones first. Raises UserError for one that does not exist, or is named twice."""
+    topology = config.topology
     # Only the team's: what agents of other systems read is part of their systems.
     reads = Modality.BOTH if topology.evidence == "all" else None
-    named = []
-    for modality, name in (*product([Modality.TEXT], topology.text), *product([Modality.VISUAL], topology.visual)):
-        full, prefix = f"{modality}_{name}", f"{modality}_"
-        if full in ROLES:
-            role = ROLES[full]
-        elif full in settings and settings[full].instruction:
-            role = Role(full, modality, settings[full].instruction)
-        else:
-            known = [of.removeprefix(prefix) for of, role in ROLES.items() if role.modality is modality]
-            known += [of.removeprefix(prefix) for of in own if of.startswith(prefix)]
-            raise UserError(f"topology.{modality}: no role {name!r}.{near_miss(name, known)} Known: {', '.join(known)}")
-        named.append(replace(role, dummy=config.ablation == f"dummy_{modality}", reads=reads))
-    roles = [role.name for role in named]
-    if unknown := [name for name in topology.without if name not in roles]:
-        hint = near_miss(unknown[0], roles)
-        raise UserError(f"topology.without: the team has no role {unknown[0]!r}.{hint} Known: {', '.join(roles)}")
-    team = [_with_settings(role, settings) for role in named if role.name not in topology.without]
+    roles = []
+    for modality, names in ((Modality.TEXT, topology.text), (Modality.VISUAL, topology.visual)):
+        dummy = config.ablation == f"dummy_{modality}"
+        roles += [replace(_team_role(name, modality, config.roles), dummy=dummy, reads=reads) for name in names]
+    names_of_roles = [role.name for role in roles]
+    for name in topology.without:
+        if name not in names_of_roles:
+            hint = f"{near_miss(name, names_of_roles)} Known: {', '.join(names_of_roles)}"
+            raise UserError(f"topology.without: the team has no role {name!r}.{hint}")
+    team = [_with_settings(role, config.roles) for role in roles if role.name not in topology.without]
     if not team or len(set(team)) < len(team):
         raise UserError("topology.text and topology.visual must name at least one role, and each role once")
-    numbers = {role: settings.get(role.name, RoleSettings()).instances or topology.instances for role in team}
-    team = [
-        # Several agents of one role are numbered.
-        replace(role, name=f"{role.name}_{count}", of=role.name) if number > 1 else role
-        for role, number in numbers.items()
-        for count in range(1, number + 1)
-    ]
-    counts = Counter(role.name for role in team)
-    if several := [name for name, number in counts.items() if number > 1]:
-        raise UserError(f"{several[0]} would be the name of two agents: give a role of your own another name")
-    of_methods = {role.name: role for method in methods for role in method.roles}
-    others = (*((DECISION,) if team_is_asked else ()), SINGLE, *of_methods.values(), *extracting)
-    roles_played = dict.fromkeys(role.played for role in (*(team if team_is_asked else ()), *others))
+    return team
+
+
+def _team_role(name: str, modality: Modality, settings: Mapping[str, RoleSettings]) -> Role:
+    """Finds a built-in role, or one of the user's own with an instruction. Raises UserError for an unknown one."""
+    full_name = f"{modality}_{name}"
+    if full_name in ROLES:
+        return ROLES[full_name]
+    if full_name in settings and settings[full_name].instruction:
+        return Role(full_name, modality, settings[full_name].instruction)
+    known = [role.name for role in ROLES.values() if role.modality is modality]
+    known += [own for own in settings if own.startswith(f"{modality}_") and _is_own(settings[own])]
+    short = [known_name.removeprefix(f"{modality}_") for known_name in known]
+    raise UserError(f"topology.{modality}: no role {name!r}.{near_miss(name, short)} Known: {', '.join(short)}")
+
+
+def _is_own(settings: RoleSettings) -> bool:
+    """True for a role of the user's own, perhaps in a file of roles; a run need not have all of them."""
+    return bool(settings.instruction or settings.form)
+
+
+def _numbered(roles: Sequence[Role], config: Config) -> list[Role]:
+    """Makes the agents of each role. Several of one role are numbered. Raises UserError for two with one name."""
+    agents = []
+    for role in roles:
+        own = config.roles.get(role.name)
+        number = (own.instances if own else None) or config.topology.instances
+        if number == 1:
+            agents.append(role)
+        else:
+            agents += [replace(role, name=f"{role.name}_{count}", of=role.name) for count in range(1, number + 1)]
+    name, count = Counter(agent.name for agent in agents).most_common(1)[0]
+    if count > 1:
+        raise UserError(f"{name} would be the name of two agents: give a role of your own another name")
+    return agents
+
+
+def _check_settings(settings: Mapping[str, RoleSettings], launched: Sequence[Role], others: Sequence[str]) -> None:
+    """Raises UserError for settings of a role that no agent has, or that only the team's roles can have."""
+    known = list(dict.fromkeys(role.played for role in launched))
     for name, of_role in settings.items():
-        spare = name in own and name.startswith((f"{Modality.TEXT}_", f"{Modality.VISUAL}_"))
-        if name not in roles_played and not spare:
-            hint, there = near_miss(name, list(roles_played)), ", ".join(roles_played)
-            raise UserError(f"roles.{name}: no agent of this run has the role.{hint} There are {there}")
-        is_other = any(role.name == name for role in others)
-        if is_other and of_role.form:
+        is_spare = _is_own(of_role) and name.startswith((f"{Modality.TEXT}_", f"{Modality.VISUAL}_"))
+        if name not in known and not is_spare:
+            hint = f"{near_miss(name, known)} There are {', '.join(known)}"
+            raise UserError(f"roles.{name}: no agent of this run has the role.{hint}")
+        if name in others and of_role.form:
             raise UserError(f"roles.{name}.form: only roles of the team can have a form")
-        if is_other and of_role.instances:
+        if name in others and of_role.instances:
             raise UserError(f"roles.{name}.instances: only roles of the team have several agents")
-    attackable = tuple(role.name for role in team)
-    if not any(method.asks_team for method in methods) and any(m.needs_library or m.roles for m in methods):
-        safe = (DECISION.name, *(role.name for role in extracting))
-        attackable = tuple(role.name for role in others if role.name not in safe)
-    others = tuple(_with_settings(role, settings) for role in others)
-    return RunRoles(tuple(team), others, team_is_asked, attackable)
 
 
 def _with_settings(role: Role, settings: Mapping[str, RoleSettings]) -> Role:
     """Gives a role its configured instruction, form and AutoGen agent, if any."""
-    if own := settings.get(role.name):
-        instruction = " ".join(own.instruction.split()) or role.instruction
-        form, agent = tuple(map(field_of, own.form)), own.agent or role.agent
-        return replace(role, instruction=instruction, form=form, agent=agent)
-    return role
+    own = settings.get(role.name)
+    if own is None:
+        return role
+    instruction = " ".join(own.instruction.split()) or role.instruction
+    return replace(role, instruction=instruction, form=tuple(map(field_of, own.form)), agent=own.agent or role.agent)

@@ -59,11 +59,11 @@ class WandbSettings:
     group: str | None = None
     """Group that a run is in (null: none; the trials of a sweep: the sweep's folder)."""
 
-    def check_values(self, key: str) -> None:
-        """Raises UserError for names that W&B would refuse when the run has started."""
+    def __post_init__(self) -> None:
+        """Raises ValueError for names that W&B would refuse when the run has started."""
         for name, value in (("project", self.project), ("group", self.group)):
             if value is not None and not re.fullmatch(r"[^/\\#?%:\x00-\x1f]{1,128}", value):
-                raise UserError(f"{key}.{name}: expected 1 to 128 characters, and none of / \\ # ? % : or a line break")
+                raise ValueError(f"{name}: expected 1 to 128 characters, and none of / \\ # ? % : or a line break")
 
     def check_key(self) -> None:
         """Raises UserError where runs are to be uploaded without a key: W&B would write nothing anywhere."""

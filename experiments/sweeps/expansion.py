@@ -10,15 +10,14 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from actors.errors import UserError, visible
+from actors.errors import UserError
 from actors.messages import derive_seed
 from actors.settings import shown
 from experiments.analysis.result_table import plain, short_keys
 from experiments.config.config import MOST_SEED, Config, flat
+from experiments.config.keys import check_key, set_by
 from experiments.config.loading import Overrides, varied
 from experiments.config.setting_groups import MOST_TRIALS, SweepSettings
-from experiments.config.study_settings import PlantedConfig
-from experiments.config.values import check_key, set_by, typed
 from experiments.jobs import plan_of
 from experiments.planning.plan import Plan
 from experiments.planning.topologies import compared_pairs
@@ -60,7 +59,7 @@ class Sweep:
 
     config: Config
     trials: tuple[Trial, ...]
-    planted: PlantedConfig | None
+    planted: Config | None
 
     @property
     def combinations(self) -> list[Trial]:
@@ -94,18 +93,16 @@ def plan_sweep(config: Config, overrides: Overrides | None = None) -> Sweep:
         raise UserError(f"sweep.grace={settings.grace}: no trial has more than {steps} training steps to stop in")
     if overrides is not None:
         whole = replace(sweep.trials[0].plan, config=config)
-        for note in check_used(overrides, whole, [(trial.values, trial.plan) for trial in sweep.combinations]):
-            print(visible(f"note: {note}"))
+        check_used(overrides, whole, [(trial.values, trial.plan) for trial in sweep.combinations])
     return sweep
 
 
-def planted_of(config: Config) -> PlantedConfig | None:
+def planted_of(config: Config) -> Config | None:
     """Returns the study of `sweep.planted` with the sweep's learners; None without. Raises UserError for mistakes."""
     if not config.sweep.planted:
         return None
     learners = [method.name for method in find_methods(config.methods) if method.learner]
-    planted = typed([{"job": "planted", "planted": {"learners": learners, **config.sweep.planted}}])
-    assert isinstance(planted, PlantedConfig)
+    planted = varied(Config(), {"job": "planted", "planted": {"learners": learners, **config.sweep.planted}})
     return replace(planted, seed=config.seed, learner=config.learner, pruning=config.pruning, training=config.training)
 
 

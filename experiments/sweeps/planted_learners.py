@@ -15,7 +15,6 @@ from experiments.analysis.result_table import ResultTable, number
 from experiments.analysis.statistics import known_mean
 from experiments.analysis.summary import UNKNOWN, Metrics, adjusted_tests, metric_of, verdict_text
 from experiments.config.config import Config
-from experiments.config.study_settings import PlantedConfig
 from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker, WandbSettings
 from experiments.records.trials import TrialResult, read_results
@@ -25,7 +24,7 @@ from experiments.studies.planted.worlds import Outcome
 FOLDER = "planted"  # in the folder of the sweep: the files of `job=planted`
 
 
-def explore_planted(planted: PlantedConfig, folder: Path) -> list[Outcome]:
+def explore_planted(planted: Config, folder: Path) -> list[Outcome]:
     """Explores the worlds that are not recorded yet; returns the outcomes of all."""
     (folder / FOLDER).mkdir(exist_ok=True)
     return testbed.run(RunFolder(folder / FOLDER), planted, Tracker(folder, {}, WandbSettings(mode="disabled")))

@@ -199,11 +199,11 @@ def test_a_learned_graph_is_evaluated_again_from_its_file(tmp_path: Path) -> Non
     attack = {"attack": {"kind": "collude", "number": 2}, "attack.clean": False}
     settings = {**SMALL, **team, **attack, "output": str(tmp_path)}
     learning = {"pruning.steps": 2, "pruning.interim": 0, "training.samples": 4}
-    learned = run_experiment("mmqa_prune", settings, methods=["effects"], **learning)
+    learned = run_experiment("mmqa_prune", {**settings, "methods": ["effects"]}, **learning)
     method = f"graph:{learned.path / 'learned' / 'effects' / 'topology.graphml'}"
     methods = ["effects", method]
     # Both in one run, as the generated sample depends on the number of training questions.
-    again = run_experiment("mmqa_prune", settings, methods=methods, **learning)
+    again = run_experiment("mmqa_prune", {**settings, "methods": methods}, **learning)
     of_question = {trace.question: trace for trace in again.traces("graph_effects")}
     for trace in again.traces("effects"):
         assert of_question[trace.question].turns == trace.turns

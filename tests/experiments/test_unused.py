@@ -3,18 +3,22 @@
 import re
 import shlex
 import sys
+from collections.abc import Sequence
+from contextlib import redirect_stdout
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
 from actors.errors import UserError
 from experiments.attacks.arguing import Contagion
-from experiments.config.loading import experiments, load, load_overrides, varied
-from experiments.config.values import declared, paths
+from experiments.config.keys import declared, paths
+from experiments.config.loading import Overrides, experiments, load, load_overrides, varied
 from experiments.jobs import plan_of
+from experiments.planning.plan import Plan
 from experiments.sweeps.expansion import combinations, expand, plan_sweep
-from experiments.unused import FACTS, PARTS, check_used, conditions
+from experiments.unused import FACTS, PARTS, Varied, check_used, conditions
 from tests.support.paths import ROOT
 
 PRUNE = "experiment=mmqa_prune"
@@ -27,11 +31,15 @@ def notes(*arguments: str) -> list[str]:
     config, overrides = load_overrides(arguments)
     assert overrides is not None
     if not config.is_sweep:
-        return check_used(overrides, plan_of(config))
+        return noted(overrides, plan_of(config))
     trials = expand(config)
-    return check_used(
-        overrides, replace(trials[0].plan, config=config), [(trial.values, trial.plan) for trial in trials]
-    )
+    return noted(overrides, replace(trials[0].plan, config=config), [(trial.values, trial.plan) for trial in trials])
+
+
+def noted(overrides: Overrides, plan: Plan, trials: Sequence[Varied] = ()) -> list[str]:
+    with redirect_stdout(StringIO()) as output:
+        check_used(overrides, plan, trials)
+    return [line.removeprefix("note: ") for line in output.getvalue().splitlines()]
 
 
 @pytest.mark.parametrize(
@@ -65,6 +73,7 @@ def notes(*arguments: str) -> list[str]:
         (["methods=[cot]", "sweep.axes.systems.paths=[1,2]"], "sweep: systems.paths"),
         (["methods=[full]", "sweep.axes.learner.epsilon=[0.1,0.2]"], "sweep: learner.epsilon"),
         (["sweep.axes.data.task=[informative,damage]"], "sweep: data.task"),
+        (["redundancy.questions=3"], "redundancy.questions"),
         (["sweep.parallel=4"], "sweep.parallel"),
         (["sweep.search=random", "sweep.stop=asha"], "sweep.search"),
         (["sweep.seeds=2", "sweep.samples=5"], "sweep.samples"),
@@ -86,7 +95,7 @@ def notes(*arguments: str) -> list[str]:
 )
 def test_a_setting_without_effect_is_refused_by_its_key(arguments: list[str], key: str) -> None:
     with pytest.raises(UserError, match=rf"^(.*, )?{re.escape(key)}(,.*)? would have no effect: .") as refused:
-        notes(PRUNE, *arguments)
+        notes(*arguments) if arguments[0].startswith("experiment=") else notes(PRUNE, *arguments)
     assert "\n" not in str(refused.value)
 
 
@@ -118,18 +127,13 @@ def test_what_only_learning_goes_through_is_refused_where_nothing_learns(argumen
         plan_of(load([PRUNE, "methods=[full]", *arguments]))
 
 
-def test_settings_of_a_study_exist_for_its_own_job_alone() -> None:
-    assert load(["experiment=redundancy", "redundancy.questions=3"]).redundancy.questions == 3  # type: ignore[attr-defined]
-    with pytest.raises(UserError, match="job=redundancy"):
-        load([PRUNE, "redundancy.questions=3"])
-
-
 def test_a_preset_s_setting_may_lose_its_effect_by_the_command_line(tmp_path: Path) -> None:
     # BDoG's presets ask for questions with pictures, which MMBench has only.
     assert notes("experiment=bdog_rounds", "data.kind=mmbench", "data.root=/x") == []
     own = tmp_path / "mine.yaml"
     own.write_text("# Mine\ndata: {kind: scienceqa, root: /x, split: val}\nmethods: [mh_mmkg]\nsystems: {paths: 2}\n")
-    assert notes(f"experiment={own}", "data=tatqa", "methods=[single]") == []
+    lost = notes(f"experiment={own}", "data.kind=tatqa", "methods=[single]")
+    assert [note.split()[0] for note in lost] == ["data.split", "systems.paths"]
     own.write_text("# Mine\ndata: {kind: tatqa, root: /x, split: val}\n")
     with pytest.raises(UserError, match=r"\bdata\.split "):
         notes(f"experiment={own}")
@@ -154,7 +158,7 @@ def test_every_preset_says_in_one_line_what_it_is_and_none_is_refused() -> None:
         # A few settings of each sweep: to make all of them takes minutes.
         settings = combinations(config.sweep, 0) if config.is_sweep else []
         some = [(values, plan_of(varied(config, values))) for values in settings[:: 1 + len(settings) // 4]]
-        assert check_used(overrides, replace(some[0][1] if some else plan_of(config), config=config), some) == [], name
+        assert noted(overrides, replace(some[0][1] if some else plan_of(config), config=config), some) == [], name
 
 
 def test_no_example_of_the_readme_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,7 +173,7 @@ def test_no_example_of_the_readme_is_refused(monkeypatch: pytest.MonkeyPatch) ->
         assert overrides is not None
         for name in filter(None, (config.model.key_env, config.judge.get("key_env"))):
             monkeypatch.setenv(name, "a key")
-        assert config.is_sweep or check_used(overrides, plan_of(config)) == [], arguments
+        assert config.is_sweep or noted(overrides, plan_of(config)) == [], arguments
 
 
 def test_each_part_of_the_project_names_settings_alone() -> None:

@@ -74,7 +74,7 @@ def keys() -> dict[str, bool]:
 def _keys(group: Any, prefix: str) -> Iterator[tuple[str, bool]]:
     hints = get_type_hints(group)
     for f in fields(group):
-        yield prefix + f.name, BOUNDS in f.metadata
+        yield prefix + f.name, bool(f.metadata.keys() & BOUNDS)
         if is_dataclass(hints[f.name]):
             yield from _keys(hints[f.name], f"{prefix}{f.name}.")
         elif f.name == "roles":

@@ -39,7 +39,7 @@ def _unbounded(group: Any, prefix: str) -> list[str]:
         kind = hints[f.name]
         if is_dataclass(kind):
             found += _unbounded(kind, f"{prefix}{f.name}.")
-        elif re.search(r"\b(int|float)\b", str(kind)) and BOUNDS not in f.metadata:
+        elif re.search(r"\b(int|float)\b", str(kind)) and not f.metadata.keys() & BOUNDS and "list" not in str(kind):
             found.append(prefix + f.name)
     return found
 

@@ -15,7 +15,8 @@ import numpy as np
 import torch
 
 from actors.messages import derive_seed
-from experiments.config.study_settings import Influence, PlantedConfig
+from experiments.config.config import Config
+from experiments.config.study_settings import Influence
 from experiments.studies.planted.measures import watched
 from experiments.studies.planted.opinion_model import OpinionModel
 from experiments.studies.planted.opinions import OpinionTeam
@@ -43,7 +44,7 @@ KINDS: dict[str, tuple[Scenario, bool]] = {
 
 def found(scenario: Scenario, special: bool, number: int, learner: str) -> dict[int, tuple[int, int]]:
     """Whom the monitor reports of one team, by column; the last column is the final answer."""
-    config, model = PlantedConfig(), OpinionModel()
+    config, model = Config(), OpinionModel()
     with mock.patch.dict(SCENARIOS, {Influence.ANSWERS: scenario}):
         chosen = scenario.chosen(number % 9 if special else None, 9)
         team = OpinionTeam(model, derive_seed(0, "late liars", number), chosen if special else ())

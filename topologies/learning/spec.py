@@ -1,12 +1,12 @@
 """Specifications of learners and reports of their steps, without PyTorch, which takes seconds to import."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import NamedTuple
 
 from actors.errors import UserError
 from actors.messages import Modality
-from actors.settings import check_bounds
+from actors.settings import validated
 from topologies.learning.learner_settings import LearnerSettings, PruningSettings
 from topologies.learning.variants import EFFECTS, Variant
 from topologies.wiring import Edges, Floats, Ints
@@ -85,8 +85,8 @@ class LearnerSpec:
             raise UserError(f"each agent is text or visual, got {', '.join(unknown) or 'no agents'}")
         if self.rounds < 1:
             raise UserError(f"rounds must be at least 1, got {self.rounds}")
-        check_bounds(self.settings, "learner.")
-        check_bounds(self.pruning, "pruning.")
+        validated(LearnerSettings, asdict(self.settings), "learner")
+        validated(PruningSettings, asdict(self.pruning), "pruning")
         if self.settings.early_stop and not self.pruning.interim:
             raise UserError("learner.early_stop needs interim analyses: raise pruning.interim above 0")
         if self.confirming and (self.variant.rule.drops_agents or self.variant.estimator.is_network):

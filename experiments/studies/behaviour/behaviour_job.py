@@ -3,7 +3,6 @@
 import json
 
 from actors.errors import UserError
-from experiments.config.study_settings import BehaviourConfig
 from experiments.datasets.item import Dataset
 from experiments.planning.plan import Plan
 from experiments.records import usage
@@ -38,13 +37,11 @@ class BehaviourJob(DiscussionJob):
 
     async def discuss(self, discussions: Discussions) -> None:
         config = discussions.context.config
-        assert isinstance(config, BehaviourConfig)
         await discussions.prepare()
         await ask_every_question(discussions, config.behaviour)
 
     def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, tracker: Tracker) -> bool:
         config = plan.config
-        assert isinstance(config, BehaviourConfig)
         named = tuple(condition.name for condition in conditions(config.behaviour))
         pairs = tuple((name, RELEVANT) for name in named if name not in (NOTHING, RELEVANT))
         metrics, spent, lacking = conclude(plan, folder, dataset, tracker, (named, pairs))

@@ -2,7 +2,6 @@
 
 from dataclasses import asdict
 
-from experiments.config.study_settings import PlantedConfig
 from experiments.planning.learners import check_samples
 from experiments.planning.plan import Job, Plan
 from experiments.records.recorder import RunFolder
@@ -20,7 +19,6 @@ class PlantedJob(Job):
 
     def check(self, plan: Plan) -> None:
         config = plan.config
-        assert isinstance(config, PlantedConfig)
         for learned in config.planted.learners:
             variant = VARIANTS[learned]
             check_samples(variant, config.training.samples)
@@ -28,7 +26,6 @@ class PlantedJob(Job):
 
     def run(self, plan: Plan, folder: RunFolder) -> bool:
         config = plan.config
-        assert isinstance(config, PlantedConfig)
         from experiments.studies.planted import testbed  # imports PyTorch and matplotlib
 
         with Tracker(folder.path, asdict(config), config.wandb) as tracker:

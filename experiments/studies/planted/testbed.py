@@ -20,7 +20,7 @@ from actors.spawned import cores, spawned
 from experiments.analysis.figures.style import PAGE, colour, drawing, line_look, plain, save
 from experiments.analysis.result_table import ResultTable
 from experiments.analysis.statistics import bootstrap_interval
-from experiments.config.study_settings import PlantedConfig
+from experiments.config.config import Config
 from experiments.records import jsonl
 from experiments.records.progress import Progress
 from experiments.records.recorder import RunFolder
@@ -32,7 +32,7 @@ RECORDS = "worlds.jsonl"  # a line per world: the list of its outcomes
 OF_WORLD = TypeAdapter(Annotated[list[Outcome], Field(min_length=1)])
 
 
-def run(folder: RunFolder, config: PlantedConfig, tracker: Tracker, model: OpinionModel | None = None) -> list[Outcome]:
+def run(folder: RunFolder, config: Config, tracker: Tracker, model: OpinionModel | None = None) -> list[Outcome]:
     """Explores the worlds that the folder lacks; writes the results of all, and returns their outcomes."""
     settings, model = config.planted, model or OpinionModel()
     planned = worlds(settings, model.text + model.visual)

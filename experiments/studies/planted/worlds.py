@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from actors.messages import derive_seed
-from experiments.config.study_settings import EASY, Influence, PlantedConfig, PlantedSettings
-from experiments.studies.planted import measures
+from experiments.config.config import Config
+from experiments.config.study_settings import EASY, Influence, PlantedSettings
+from experiments.studies.planted import measures, regimes
 from experiments.studies.planted.opinion_model import OpinionModel
 from experiments.studies.planted.opinions import OpinionTeam
-from experiments.studies.planted.regimes import REGIMES
 from experiments.studies.planted.scenarios import SCENARIOS, unheard
 from experiments.studies.planted.steps import PlantedStep, learn
 from experiments.studies.planted.truth import Truth, best_reachable, random_wirings, true_effects, utility
@@ -112,12 +112,12 @@ def worlds(settings: PlantedSettings, agents: int) -> list[PlantedWorld]:
     ]
 
 
-def explore(world: PlantedWorld, config: PlantedConfig, model: OpinionModel) -> list[Outcome]:
+def explore(world: PlantedWorld, config: Config, model: OpinionModel) -> list[Outcome]:
     """Measures baselines and learners in one world, with `training.share` also learners from others' discussions."""
     return asyncio.run(_explore(world, config, model))
 
 
-async def _explore(world: PlantedWorld, config: PlantedConfig, model: OpinionModel) -> list[Outcome]:
+async def _explore(world: PlantedWorld, config: Config, model: OpinionModel) -> list[Outcome]:
     settings = config.planted
     model = replace(model, conformity=world.conformity, distraction=world.distraction, influence=world.influence)
     adversaries = SCENARIOS[world.influence].chosen(world.adversary, model.text + model.visual)
@@ -160,7 +160,7 @@ async def _explore(world: PlantedWorld, config: PlantedConfig, model: OpinionMod
         for each, learning in learners.items():
             row = bench.learned(each, learning, steps, learning is own, curves[each])
             (outcomes if learning is own else shared).append(row)
-    for name, regime in REGIMES.items() if settings.budgets else ():
+    for name, regime in regimes.REGIMES.items() if settings.budgets else ():
         of_regime: Curves = {}
         for budget in (budget for budget in settings.budgets if budget <= regime.most):
             spec, samples = regime.grown(learner(regime.variant, config.learner, config.pruning), budget)

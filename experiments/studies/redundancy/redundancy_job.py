@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 from experiments.analysis.result_table import ResultTable, number, with_interval
 from experiments.analysis.summary import Metrics, model_notes, verdicts
-from experiments.config.study_settings import RedundancyConfig
 from experiments.datasets.item import Dataset
 from experiments.planning.plan import Plan
 from experiments.records import usage
@@ -28,7 +27,6 @@ class RedundancyJob(DiscussionJob):
     async def discuss(self, discussions: Discussions) -> None:
         await discussions.prepare()
         config = discussions.context.config
-        assert isinstance(config, RedundancyConfig)
         write(discussions.context, await Redundancy(discussions, config.redundancy.questions).run())
 
     def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, tracker: Tracker) -> bool:

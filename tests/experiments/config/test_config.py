@@ -56,12 +56,12 @@ def test_values_are_typed() -> None:
         ("methods[0]=x", "methods[0]=x"),
         ("methods=[[full]]", "methods[0]=['full']:"),
         ("methods=full", "methods=full: expected a list, such as [a,b]"),
-        ("methods={a: b}", "methods={"),
+        ("methods={a: b}", "'methods.a'"),
         ("topology=[]", "topology=[]:"),
         ("data=null", "data=null:"),
         ("sweep.points=[1]", "sweep.points[0]=1:"),
         ("reader.skill=5", "reader.skill=5"),
-        ("planted.strengths=[[1,.nan]]", "job=planted"),
+        ("planted.strengths=[[1,.nan]]", "planted.strengths[0][1]=.nan"),
         (f"methods={'[' * 2000}", "methods "),
         (f"methods={'[' * 2000}{']' * 2000}", "methods "),
         (f"sweep.axes.{'x.' * 3000}y=[1]", "sweep.axes.x.x."),
@@ -69,7 +69,6 @@ def test_values_are_typed() -> None:
         ("data.limit=", "data.limit="),
         ("model.api_key=sk-1", "'model.key_env'"),
         ("model.temperature=1", "'agents.temperature'"),
-        ("mmqa_prune", "experiment=mmqa_prune"),
         ("experiment", "experiment=<value>"),
         ("--seed", "seed=<value>"),
         ("completions.disk_gb=1e308", "at most 1e+06"),
@@ -103,11 +102,61 @@ def test_a_kind_that_does_not_exist_is_refused_by_the_plan(word: str) -> None:
         plan_of(load(["experiment=mmqa_prune", word]))
 
 
-def test_of_several_words_for_one_key_the_last_counts() -> None:
-    assert load(["experiment=recall", "seed=1", "seed=2", "experiment=mmqa_prune"]) == load(
-        ["experiment=mmqa_prune", "seed=2"]
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [
+        (["experiment=recall", "experiment=mmqa_prune"], "experiment"),
+        (["experiment=mmqa_prune", "seed=1", "seed=2"], "seed"),
+        (["experiment=mmqa_prune", "model=openai", "model.name=a", "model.kind=reader"], "model.kind"),
+        (["experiment=mmqa_prune", "model.extra={a: 1}", "model.extra.a=2"], "model.extra.a"),
+    ],
+)
+def test_one_key_with_two_values_is_refused(words: list[str], key: str) -> None:
+    with pytest.raises(UserError, match=rf"^{re.escape(key)} is there twice"):
+        load(words)
+    assert load([*words[:1], "seed=1", "seed=1"]).seed == 1
+
+
+def test_a_preset_may_take_values_of_other_keys_and_leave_some_open(tmp_path: Path) -> None:
+    preset = tmp_path / "mine.yaml"
+    preset.write_text(
+        "data: {limit: 12}\ntopology: {rounds: '${pruning.cuts}'}\nwandb: {group: 'seed ${seed}, ${data.limit}'}\n"
+        "pruning:\n  cuts: ???\n"
     )
-    assert load(["experiment=mmqa_prune", "model=openai", "model.name=a", "model.kind=reader"]).model.kind == "reader"
+    with pytest.raises(UserError, match=r"^pruning\.cuts has no value.*pruning\.cuts=<value>"):
+        load([f"experiment={preset}"])
+    config = load([f"experiment={preset}", "pruning.cuts=5", "seed=7"])
+    assert (config.topology.rounds, config.wandb.group) == (5, "seed 7, 12")
+    save(config, tmp_path / "config.yaml")
+    assert "${" not in (tmp_path / "config.yaml").read_text()
+    assert load([f"experiment={preset}", "pruning.cuts=5", "data.limit=${topology.rounds}"]).data.limit == 5
+
+
+@pytest.mark.parametrize(
+    ("word", "key"),
+    [
+        ("topology.rounds=${seeds}", "topology.rounds"),
+        ("seed=${seed}", "seed"),
+        ("topology.rounds=${wandb.project}", "topology.rounds"),
+        ("seed=${oc.env:HOME}", "seed"),
+        ("wandb.group=${oc.decode:${seed}}", "wandb.group"),
+        ("sweep.axes.topology.rounds=['${seed}']", "sweep.axes.topology.rounds"),
+    ],
+)
+def test_a_reference_that_cannot_be_filled_in_is_one_line(word: str, key: str) -> None:
+    with pytest.raises(UserError, match=re.escape(key)) as raised:
+        load(["experiment=mmqa_prune", word])
+    assert "\n" not in str(raised.value)
+
+
+def test_in_a_saved_configuration_nothing_is_filled_in(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    save(load(["experiment=mmqa_prune", "wandb.group=here"]), path)
+    text = path.read_text()
+    for value in ("${seed}", "${oc.env:HOME}", "???"):
+        path.write_text(text.replace("group: here", f"group: '{value}'"))
+        with pytest.raises(UserError, match=r"wandb\.group"):
+            read(path)
 
 
 def test_an_unknown_experiment_is_told_the_nearest_and_all() -> None:
@@ -174,7 +223,7 @@ def test_a_role_s_model_of_another_kind_takes_nothing_over_and_another_address_n
         ("roles.single.modle.name=x", "'roles.single.model'"),
         ("roles.single.model.capacity=0", "roles.single.model.capacity=0"),
         ("roles.single.model.base_url=http://me:secret@b/v1", "roles.single.model.base_url "),
-        ("roles.single.reader.error_rate=2", "roles.single.reader.error_rate=2.0"),
+        ("roles.single.reader.error_rate=2", "roles.single.reader.error_rate=2:"),
         ("roles.single.model=[1]", "roles.single.model=['1']:"),
     ],
 )
@@ -192,7 +241,7 @@ def test_of_a_role_s_model_only_what_changes_no_answer_may_differ_in_a_resumed_r
     config = load([*again, "roles.single.model.timeout_s=9"])
     assert (role_model(config, "single").name, role_model(config, "single").timeout_s) == ("llama:latest", 9)
     with pytest.raises(UserError, match=r"^roles\.single\.model\.name "):
-        load([*again, "roles.single.model.name=other"])
+        load([*again[:-1], "roles.single.model.name=other"])
 
 
 def preset(folder: Path, name: str = "mine.yaml") -> Path:
@@ -251,7 +300,7 @@ def test_a_run_folder_s_code_is_imported_only_where_the_command_line_names_it_ag
     said = shlex.split(str(refused.value).partition(" add ")[2])
     assert load([f"resume={folder}", *said]).resume == str(folder)
     with pytest.raises(UserError, match=r"^attack\.kind "):
-        load([f"resume={folder}", word, "attack.kind=response"])
+        load([f"resume={folder}", *([] if key == "attack.kind" else [word]), "attack.kind=response"])
 
 
 def test_every_key_is_documented_where_it_is_defined() -> None:

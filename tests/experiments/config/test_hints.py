@@ -49,6 +49,10 @@ def test_help_for_a_key_shows_no_other(capsys: pytest.CaptureFixture[str]) -> No
         (["help=model.api_key"], "model.key_env"),
         (["help=mmqa_prun"], "mmqa_prune"),
         (["mmqa_prune"], "experiment=mmqa_prune"),
+        (["methods=full", "m3prune"], "methods=[full,m3prune]"),
+        (["--experiment=mmqa_prune"], "'experiment'"),
+        (["exprement=mmqa_prune"], "'experiment'"),
+        (["resume="], "resume=<run folder>"),
         (["experiment", "=", "x"], "experiment=<value>"),
         (["experiment=mmqa_prune", "model.api_key=x"], "model.key_env"),
         (["experiment=mmqa_prune", "model=ollama"], "model=openai model.base_url="),
@@ -92,4 +96,5 @@ def test_a_missing_library_is_noticed_before_anything_starts(
 )
 def test_what_this_machine_need_not_have_is_not_asked_for(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    check_machine(load(["experiment=mmqa_prune", "model=vllm" if "ray" in word else "model=reader", word]))
+    kind = ["model=vllm"] if "ray" in word else []
+    check_machine(load(["experiment=mmqa_prune", *kind, word]))

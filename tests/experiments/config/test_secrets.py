@@ -45,5 +45,5 @@ def test_a_preset_fills_nothing_in_either(tmp_path: Path, capsys: pytest.Capture
     preset = tmp_path / "mine.yaml"
     preset.write_text("# Mine\nmodel:\n  extra:\n    x: ${oc.env:HOME}\n")
     assert main([f"experiment={preset}", f"output={tmp_path / 'runs'}"]) == 2
-    assert "model.extra.x: ${...}" in capsys.readouterr().err
+    assert "model.extra.x: " in capsys.readouterr().err
     assert not (tmp_path / "runs").exists()

@@ -84,7 +84,6 @@ def test_figures_alone_are_short_for_whether_they_are_drawn(tmp_path: Path) -> N
             "seed=???",
             "roles.text_critic.instruction=???",
             "seed=0x10",
-            "data.limit=1.0",
             "figures=2",
         ),
         *("methods=!!omap [a: single]", "learner.epsilon=010.5", "roles.a/b.agent=x", "roles.text_.agent=x"),
@@ -121,13 +120,11 @@ def test_a_saved_configuration_holds_the_same_for_omegaconf_itself(tmp_path: Pat
     assert saved == asdict(config)
 
 
-@pytest.mark.parametrize(
-    "lines", ["model: vllm\nmodel.name: x", "topology: {rounds: 3}\ntopology.rounds: 4", "methods: [a]\nmethods.0: b"]
-)
+@pytest.mark.parametrize("lines", ["topology: {rounds: 3}\ntopology.rounds: 4", "methods: [a]\nmethods.0: b"])
 def test_a_dotted_key_of_a_preset_takes_the_place_of_nothing(lines: str, tmp_path: Path) -> None:
     preset = tmp_path / "mine.yaml"
     preset.write_text(lines)
-    with pytest.raises(UserError, match=r"\b(model\.name|topology\.rounds|methods\.0): "):
+    with pytest.raises(UserError, match=r"topology\.rounds is there twice|'methods\.0'"):
         load([f"experiment={preset}"])
 
 

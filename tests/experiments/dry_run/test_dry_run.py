@@ -34,6 +34,7 @@ from experiments.sweeps.expansion import plan_sweep
 from retrieval.embed import make_encoder
 from retrieval.store import Store
 from tests.support.topologies import topology as topology_of
+from tests.support.words import joined
 from topologies.baselines import Single
 from topologies.catalogue import find_methods
 from topologies.learning.course import Course, StepScores, TrainingStep
@@ -53,7 +54,7 @@ def world(cache: Path, *words: str) -> tuple[Config, Dataset, Evidence]:
 
 @functools.cache
 def planned(cache: Path, *words: str) -> RunCounts:
-    return count_run(plan_of(load([*WORDS, f"cache={cache}", *words])))
+    return count_run(plan_of(load(joined(*WORDS, f"cache={cache}", *words))))
 
 
 async def discussed(cache: Path, *words: str) -> dict[str, list[Message]]:

@@ -29,6 +29,7 @@ from experiments.running.run_context import RunContext
 from retrieval.embed import LexicalEncoder
 from retrieval.graph import KnowledgeGraph
 from retrieval.store import SearchSpace, Store
+from tests.support.words import joined
 
 SOURCES = (
     Source("p1", "p1", Kind.TEXT, "Amber Valley", "Amber Valley was directed by Fivan Jurn in 1971."),
@@ -70,7 +71,7 @@ class Dying(ScriptedSpeaker):
 
 
 def context(folder: Path, recorder: Recorder, *words: str) -> RunContext:
-    config = load([*WORDS, *words])
+    config = load(joined(*WORDS, *words))
     store = Store.open(folder / "indexes", Corpus().corpus, LexicalEncoder())
     evidence = Evidence(store, RetrievalSettings(scope="corpus"))
     tracker = Tracker(recorder.run.path, {}, WandbSettings(mode="disabled"))

@@ -243,6 +243,6 @@ def test_the_judge_s_model_is_the_run_s_but_for_what_it_overrides() -> None:
     reader = find_models(load([*OPENAI, "judge=reader"]), ()).judge
     assert reader is not None
     assert (reader.settings.kind, reader.settings.name) == ("reader", "")
-    assert find_models(load([*OPENAI, "judge=reader", "judge=none"]), ()).judge is None
+    assert find_models(load([*OPENAI, "judge=none"]), ()).judge is None
     with pytest.raises(UserError, match=r"judge.nmae"):
         load([*OPENAI, "judge.nmae=B"])

@@ -30,6 +30,7 @@ from experiments.running.recorded_speaker import RecordedSpeaker
 from experiments.running.run_context import RunContext
 from experiments.unused import check_used
 from tests.support.fake_run import item, trace
+from tests.support.words import joined
 from topologies.learning.learned_topology import make_learner
 from topologies.topology import Speaker
 from topologies.wiring import Edges
@@ -53,7 +54,7 @@ def carry_out(
     side_by_side: bool = True,
 ) -> RunFolder:
     """A run, or what is left of it to do."""
-    config = load([*SMALL, f"output={output}", *words])
+    config = load(joined(*SMALL, f"output={output}", *words))
     cache = output / "cache"
     cache.mkdir(exist_ok=True)
     dataset = open_dataset(plan_of(config), cache)

@@ -18,6 +18,7 @@ from experiments.running.inputs import open_dataset
 from experiments.running.recorded_speaker import RecordedSpeaker
 from tests.experiments.running.test_attacked_run import SMALL, carry_out
 from tests.experiments.running.test_twins import files, spent
+from tests.support.words import joined
 from topologies.baselines import best_single
 from topologies.method import Known
 
@@ -46,7 +47,7 @@ def test_self_consistency_is_the_twin_of_the_team_before_it(run: RunFolder) -> N
 
 @pytest.mark.slow
 def test_the_best_single_agent_is_the_one_with_the_best_graded_answers_alone(run: RunFolder) -> None:
-    plan = plan_of(load([*SMALL, *WORDS]))
+    plan = plan_of(load(joined(*SMALL, *WORDS)))
     dataset = open_dataset(plan, run.path.parent / "cache")
     items = {item.question.id: item for item in dataset.train()}
     alone: dict[str, dict[str, float]] = {}
@@ -96,7 +97,7 @@ def test_of_equal_agents_the_first_is_chosen_and_an_agent_without_a_grade_never(
 
 @pytest.mark.slow
 def test_no_agent_is_chosen_where_every_turn_of_training_failed(run: RunFolder, tmp_path: Path) -> None:
-    plan = plan_of(load([*SMALL, *WORDS]))
+    plan = plan_of(load(joined(*SMALL, *WORDS)))
     dataset = open_dataset(plan, run.path.parent / "cache")
     [method] = [method for method in plan.methods if method.graded]
     empty = RunFolder(tmp_path)

@@ -26,6 +26,7 @@ from experiments.running.recorded_speaker import RecordedSpeaker
 from experiments.running.replayed_run import check_same, copy_learning, open_recorded, replayed_dataset
 from experiments.running.speakers import Metered
 from tests.support.fake_run import learning_step
+from tests.support.words import joined
 from topologies.baselines import Single, constant_wiring
 from topologies.graphs import complete
 from topologies.topology import Topology, Wired, ask_of
@@ -192,7 +193,7 @@ async def test_a_broken_line_is_named(copy: RunFolder, asked: list[Turn]) -> Non
 
 
 def config(*words: str) -> Config:
-    return load(["experiment=mmqa_prune", "data.limit=3", "methods=[closed_book,single,full]", *words])
+    return load(joined("experiment=mmqa_prune", "data.limit=3", "methods=[closed_book,single,full]", *words))
 
 
 def planned(*words: str) -> Plan:

@@ -12,6 +12,7 @@ from experiments.inspection.opened_run import OpenedRun
 from experiments.records.recorder import LearningRecorder, RunFolder
 from experiments.records.records import LearningStep
 from run import main
+from tests.support.words import joined
 
 SMALL = ["data.limit=3", "wandb.mode=disabled", "figures=false", "runtime=inline", "pruning.steps=3"]
 WORDS = ["experiment=mmqa_prune", "methods=[random,effects_by_question]", "training.samples=2", *SMALL]
@@ -45,7 +46,7 @@ def records(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.slow
 def test_every_later_learned_method_ends_the_same_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    words = ["experiment=mmqa_prune", METHODS, "training.samples=2", *SMALL, *TEAM]
+    words = joined("experiment=mmqa_prune", METHODS, "training.samples=2", *SMALL, *TEAM)
     assert main([*words, f"output={tmp_path / 'whole'}"]) == 0
     written, learned = 0, LearningRecorder.learned
 

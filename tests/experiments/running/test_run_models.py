@@ -28,6 +28,7 @@ from experiments.records.recorder import RunFolder
 from run import main
 from tests.support.endpoint import Asked, Server, Told, completion, serving
 from tests.support.sessions import assert_same_records, begin, folder_of, wait_for
+from tests.support.words import joined
 
 pytestmark = pytest.mark.ray
 
@@ -41,7 +42,7 @@ JUDGED = "judgements.jsonl"
 
 
 def words(output: Path, *more: str) -> list[str]:
-    return [*SMALL, f"output={output}", *more]
+    return joined(*SMALL, f"output={output}", *more)
 
 
 def ran(output: Path, *more: str) -> tuple[Path, str]:

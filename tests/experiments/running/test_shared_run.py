@@ -28,6 +28,7 @@ from experiments.running.recorded_speaker import RecordedSpeaker
 from experiments.running.replayed_run import copy_learning
 from experiments.sweeps.trial_run import Report, run_trial
 from tests.experiments.running.test_attacked_run import SMALL, Team, carry_out
+from tests.support.words import joined
 
 BOTH = [
     "methods=[full,m3prune,effects]",
@@ -211,7 +212,7 @@ async def reported(output: Path, folder: RunFolder, config: Config, team: type[P
 
 
 def test_a_trial_in_which_a_method_failed_is_no_result_until_it_is_asked_again(output: Path) -> None:
-    config = load([*SMALL, "methods=[single,full]", f"output={output}"])
+    config = load(joined(*SMALL, "methods=[single,full]", f"output={output}"))
     folder = RunFolder.create(output, "broken")
     save(config, folder.config)
     [report] = asyncio.run(reported(output, folder, config, Broken, 99))
@@ -223,7 +224,7 @@ def test_a_trial_in_which_a_method_failed_is_no_result_until_it_is_asked_again(o
 
 @pytest.mark.parametrize("stopped_after", [0, 3])
 def test_a_trial_counts_each_step_once_also_when_it_is_resumed(output: Path, stopped_after: int) -> None:
-    config = load([*SMALL, *BOTH, f"output={output}"])
+    config = load(joined(*SMALL, *BOTH, f"output={output}"))
     folder = RunFolder.create(output, "trial")
     save(config, folder.config)
     first = asyncio.run(reported(output, folder, config, Parting, stopped_after)) if stopped_after else []

@@ -10,6 +10,7 @@ from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.records.recorder import RunFolder
 from tests.experiments.running.test_attacked_run import SMALL, Team, carry_out
+from tests.support.words import joined
 
 LEARNERS = ["methods=[single,full,m3prune,agentprune,random]"]
 
@@ -53,7 +54,7 @@ def records(folder: RunFolder) -> dict[str, bytes]:
 
 
 def watched(words: list[str], output: Path, side_by_side: bool = True) -> tuple[Watched, dict[str, bytes]]:
-    team = Watched(load([*SMALL, f"output={output}", *words]))
+    team = Watched(load(joined(*SMALL, f"output={output}", *words)))
     folder = carry_out(words, output, speaker=team, side_by_side=side_by_side)
     return team, records(folder)
 
@@ -103,7 +104,7 @@ def test_one_after_another_where_what_is_not_learned_to_the_end_would_be_evaluat
 def test_where_a_learner_fails_the_others_end_and_what_is_recorded_serves_the_next_start(
     beside: tuple[Watched, dict[str, bytes]], tmp_path: Path
 ) -> None:
-    failing = Watched(load([*SMALL, f"output={tmp_path}", *LEARNERS]), failing="train.agentprune")
+    failing = Watched(load(joined(*SMALL, f"output={tmp_path}", *LEARNERS)), failing="train.agentprune")
     with pytest.raises(ExceptionGroup) as raised:
         carry_out(LEARNERS, tmp_path, speaker=failing)
     assert raised.group_contains(ModelError, match="train.agentprune is not to be learned")

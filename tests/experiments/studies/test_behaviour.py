@@ -34,6 +34,7 @@ from experiments.studies.behaviour.measure import (
     shown,
 )
 from run import main
+from tests.support.words import joined
 
 SMALL = ["experiment=behaviour", "data.limit=12", "wandb.mode=disabled", "figures=false", "behaviour.irrelevant=[4]"]
 
@@ -52,9 +53,9 @@ def test_conditions_go_by_their_numbers_and_the_settings_name_each_once() -> Non
     found = conditions(BehaviourSettings(irrelevant=[2], colleagues=[1, 5]))
     assert [condition.name for condition in found] == [NOTHING, RELEVANT, "irrelevant_2", "told_1", "told_5"]
     with pytest.raises(UserError, match=r"behaviour\.colleagues=\[1, 1\]"):
-        load([*SMALL, "behaviour.colleagues=[1,1]"])
-    with pytest.raises(UserError, match=r"irrelevant=\[0\]"):
-        load([*SMALL, "behaviour.irrelevant=[0]"])
+        load(joined(*SMALL, "behaviour.colleagues=[1,1]"))
+    with pytest.raises(UserError, match=r"irrelevant\[0\]=0"):
+        load(joined(*SMALL, "behaviour.irrelevant=[0]"))
 
 
 def test_irrelevant_passages_stand_among_the_relevant_ones_whose_order_they_do_not_change() -> None:

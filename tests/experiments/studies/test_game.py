@@ -15,6 +15,7 @@ from experiments.jobs import plan_of
 from experiments.records.recorder import RunFolder
 from experiments.studies.game.attacker import best_response, label, moves, without_search
 from run import main
+from tests.support.words import joined
 
 SMALL = [
     *("experiment=game", "methods=[full,majority,agreement]", "game.attacks=[collude,sleeper]", "game.training=3"),
@@ -123,4 +124,4 @@ def test_a_run_plays_all_and_one_that_was_killed_ends_with_the_same_bytes(
     assert main([f"resume={run.path}", "concurrency=3"]) == 0
     assert whole == {name: (run.path / name).read_bytes() for name in whole}
     with pytest.raises(UserError, match=r"game\.training"):
-        load([*SMALL, "game.training=0"])
+        load(joined(*SMALL, "game.training=0"))

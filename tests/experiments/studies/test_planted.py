@@ -13,9 +13,10 @@ import torch
 
 from actors.errors import UserError
 from experiments.attacks.attack_metrics import auc
+from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.config.setting_groups import TrainingSettings
-from experiments.config.study_settings import Influence, PlantedConfig, PlantedSettings
+from experiments.config.study_settings import Influence, PlantedSettings
 from experiments.jobs import plan_of
 from experiments.runner import open_folder, run
 from experiments.studies.planted import testbed
@@ -65,10 +66,10 @@ def explored(
 
 def configured(
     settings: PlantedSettings, pruning: PruningSettings, samples: int, share: bool = True, **learner: Any
-) -> PlantedConfig:
+) -> Config:
     chosen = LearnerSettings(decision="learned", **learner)
     training = TrainingSettings(samples=samples, share=share)
-    return PlantedConfig(planted=settings, learner=chosen, pruning=pruning, training=training)
+    return Config(planted=settings, learner=chosen, pruning=pruning, training=training)
 
 
 def test_one_question_has_one_set_of_draws_whatever_the_wiring() -> None:

@@ -39,6 +39,7 @@ from experiments.studies.redundancy.redundancy_summary import (
 )
 from experiments.studies.redundancy.removal import Edge, Redundancy, by_kind, edges_of, redundant, without
 from run import main
+from tests.support.words import joined
 from topologies.baselines import complete_wiring
 from topologies.learning.learned_topology import make_learner
 from topologies.learning.learner import Learner
@@ -190,7 +191,7 @@ def measured(folder: RunFolder, config: Config, last: int | None = None) -> dict
 
 
 def make(output: Path, *words: str) -> tuple[RunFolder, Config]:
-    config = load((*WORDS, f"output={output}", *words))
+    config = load(joined(*WORDS, f"output={output}", *words))
     folder = RunFolder.create(output, "redundancy")
     save(config, folder.config)
     return folder, config
@@ -281,7 +282,7 @@ def test_the_experiment_runs_from_the_command_line_and_computes_no_turn_twice(
     output: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     small = ("data.limit=5", "redundancy.questions=3", "pruning.steps=2", "training.samples=3")
-    assert main([*WORDS, *small, "runtime=inline", f"output={output}"]) == 0
+    assert main(joined(*WORDS, *small, "runtime=inline", f"output={output}")) == 0
     printed = capsys.readouterr().out
     assert all(title in printed for title in ("Definition 1", "by chance", "2 held-out questions"))
     folder = RunFolder(Path(printed.strip().splitlines()[-1].removeprefix("run: ")))

@@ -18,6 +18,7 @@ from experiments.records.trials import RESULTS, read_results
 from experiments.runner import open_folder
 from run import main
 from tests.support.sessions import assert_same_records, begin, finish, folder_of, interrupt, wait_for
+from tests.support.words import joined
 
 pytestmark = pytest.mark.ray
 
@@ -91,7 +92,8 @@ def test_a_trial_that_fails_is_named_and_ends_no_other_and_one_that_falls_behind
     # other temperature.
     asha = ["sweep.stop=asha", "sweep.grace=1", "sweep.reduction=2", "sweep.parallel=1", "runtime=inline"]
     asha += ["methods=[full,m3prune,effects]", "wandb.mode=offline"]
-    words = [*TINY, "sweep.axes.agents.temperature=[0.7,0.1]", *asha, "sweep.seeds=2", f"output={output / 'more'}"]
+    axis = "sweep.axes.agents.temperature=[0.7,0.1]"
+    words = joined(*TINY, axis, *asha, "sweep.seeds=2", f"output={output / 'more'}")
     folder = open_folder(load(words)).path
     broken = folder / "trials" / "0002-temperature=0.1,seed=0"
     broken.mkdir(parents=True)
@@ -114,7 +116,7 @@ def test_a_trial_whose_process_is_stopped_is_taken_up_again(output: Path) -> Non
     own = output / "stopped"
     words = [*TINY, "methods=[full,ring,star]", "data.limit=12", "completions.reuse=false", "ray.hung_s=5"]
     words += ["sweep.seeds=2", "sweep.parallel=1", "runtime=inline"]
-    process = begin(*words, f"output={own}")
+    process = begin(*joined(*words, f"output={own}"))
     wait_for(process, own, "*/trials/*/scores.jsonl")
     [trial] = [
         child

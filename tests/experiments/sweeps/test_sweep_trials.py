@@ -19,6 +19,7 @@ from experiments.records.trials import RESULTS, TrialResult, read_results, resul
 from experiments.sweeps.expansion import Trial, expand, groups, plan_sweep
 from experiments.sweeps.sweep import run_sweep
 from tests.support.topologies import SYSTEMS as PAPERS
+from tests.support.words import joined
 
 pytestmark = pytest.mark.slow
 
@@ -97,7 +98,7 @@ def test_random_search_draws_different_combinations_by_seed() -> None:
     ("words", "told"),
     [
         (["sweep.axes.topology.rounds=[2,0]"], "0001-rounds=0,seed=0"),
-        (["sweep.axes.pruning.rate=[0.1,2]"], "pruning.rate=2.0"),
+        (["sweep.axes.pruning.rate=[0.1,2]"], "pruning.rate=2"),
         (["sweep.axes.topology.round=[2,4]"], "'topology.rounds'"),
         (["sweep.axes.topology.rounds=4"], "sweep.axes.topology.rounds=4"),
         (["sweep.axes.topology.rounds=[]"], "sweep.axes.topology.rounds=[]"),
@@ -129,7 +130,7 @@ def test_trials_that_learn_nothing_cannot_fall_behind() -> None:
 def test_a_trial_has_the_steps_of_all_graphs_that_hold_discussions(words: tuple[str, ...], steps: int) -> None:
     asha = ["sweep.seeds=2", "sweep.stop=asha", "sweep.grace=1000", "methods=[full,m3prune,effects]"]
     with pytest.raises(UserError, match=rf"\b{steps} training steps"):
-        plan_sweep(load(["experiment=mmqa_prune", *asha, *words]))
+        plan_sweep(load(joined("experiment=mmqa_prune", *asha, *words)))
 
 
 def test_only_trials_that_need_the_same_processes_share_them() -> None:

@@ -24,6 +24,7 @@ from experiments.view.folders import Root
 from experiments.view.live import Lines
 from experiments.view.overview import FAILED, FINISHED, RUNNING, STOPPED, Overview, Overviews, process_of
 from tests.support.fake_run import FACTS, METHODS, carry_on
+from tests.support.words import joined
 
 
 def begun(folder: Path, config: Config | None = None) -> RunFolder:
@@ -101,7 +102,7 @@ def test_what_a_run_has_done_and_used_is_counted(tmp_path: Path) -> None:
     ],
 )
 def test_a_run_is_to_answer_every_question_in_each_evaluation_of_its_plan(tmp_path: Path, words: list[str]) -> None:
-    config = load(["experiment=one_attacker", "attack=none", "data.limit=20", *words])
+    config = load(joined("experiment=one_attacker", "attack=none", "data.limit=20", *words))
     begun(tmp_path, config)
     [one] = Overviews(Root.open(str(tmp_path))).all()
     assert one.planned == 20 * len(plan_of(config).evaluations)

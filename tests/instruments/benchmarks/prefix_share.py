@@ -40,6 +40,7 @@ from experiments.jobs import plan_of
 from experiments.records import jsonl
 from experiments.records.recorder import RunFolder
 from experiments.runner import open_folder, run
+from tests.support.words import joined
 from topologies.learning.learned_topology import TRAINING
 
 QUICK = ("data.limit=8", "pruning.steps=4", "wandb.mode=disabled")
@@ -172,7 +173,7 @@ def measure(words: Sequence[str], pieces: Pieces, block: int = 16, bounded: int 
     """The report of one run, by phase."""
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(StringIO()):
         own = ("model=tests.instruments.benchmarks.prefix_share:CountingReader", "runtime=inline", f"output={folder}")
-        config = load(["experiment=mmqa_prune", *QUICK, *words, *own])
+        config = load(joined("experiment=mmqa_prune", *QUICK, *words, *own))
         # The module that the model is found in, which is not this one where it is run as a program.
         from tests.instruments.benchmarks import prefix_share as here
 

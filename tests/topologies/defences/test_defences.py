@@ -33,6 +33,7 @@ from retrieval.embed import make_encoder
 from retrieval.store import Store
 from tests.support.topologies import BY_NAME
 from tests.support.topologies import topology as topology_of
+from tests.support.words import joined
 from topologies.answers import ballot
 from topologies.baselines import constant_wiring
 from topologies.catalogue import METHODS
@@ -98,7 +99,7 @@ class World:
 @functools.cache
 def world(cache: Path, *words: str, learner: str = "m3prune") -> World:
     methods = ",".join(m.name for m in METHODS if not m.needs_library and m.learner in (None, VARIANTS[learner]))
-    config = load([*WORDS, f"methods=[{methods}]", *words])
+    config = load(joined(*WORDS, f"methods=[{methods}]", *words))
     dataset = open_dataset(plan_of(config), cache)
     store = Store.open(cache / "indexes", dataset.corpus, make_encoder(config.retrieval.encoder))
     return World(config, dataset, Evidence(store, config.retrieval))
