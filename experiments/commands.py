@@ -79,6 +79,6 @@ COMMANDS = {
     "export": "export.command:export",
     "table": "analysis.tables.of_runs:table_of",
     "explain": "attribution.explained_run:explain",
-    "replay.from": "attribution.explained_run:continued",
+    "replay.from": "attribution.continued_discussion:continued",
     "lock": "commands:lock",
 }

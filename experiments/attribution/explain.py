@@ -23,7 +23,7 @@ class Explanation:
 
     def __init__(self, replay: Replay, dataset: Dataset, by: By) -> None:
         self._replay, self._dataset, self._by = replay, dataset, by
-        trace = self._trace = replay.held.trace
+        trace = self._trace = replay.discussion.trace
         attacked = trace.attacked if by == "counterpart" else ()
         # The honest counterpart of a turn that no attack has changed is the turn itself.
         self._turns = [t for t in trace.turns if t.agent != DECISION_AGENT and (t.agent in attacked or not attacked)]
@@ -31,7 +31,7 @@ class Explanation:
     async def explain(self, settings: ExplainSettings, seed: int) -> Explained:
         """Carries out the interventions of `settings.search`. Names the agent and the turn that they show."""
         trace, asked, search = self._trace, self._replay.asked, settings.search
-        suspected = suspicion(trace, self._replay.held.question, seed)
+        suspected = suspicion(trace, self._replay.discussion.question, seed)
         if search == "shapley" or (search == "auto" and len(trace.turns) > MOST_TURNS):
             orders = draw_orders(len(self._turns), settings.orders, derive_seed(seed, "explain", trace.question))
             sets = coalitions(orders)
@@ -52,7 +52,10 @@ class Explanation:
         # Of Shapley values the largest, of others the earliest: later turns may only pass it on.
         turns.sort(key=lambda each: (-each.phi[0] if each.phi else 0.0, order.index(each.of)))
         named = next((each.of for each in (*turns, *others)), "")
-        utility, agent = self._dataset.score(self._replay.held.item, trace.answer).utility, named.rpartition("/")[2]
+        utility, agent = (
+            self._dataset.score(self._replay.discussion.item, trace.answer).utility,
+            named.rpartition("/")[2],
+        )
         about = trace.method, trace.question, trace.answer, utility, self._by, agent, named if "/" in named else ""
         tokens, recorded = (sum(t.tokens for t in of) for of in (asked, trace.turns))
         return Explained(*about, tuple(effects), suspected, len(asked), tokens, recorded)
@@ -60,7 +63,7 @@ class Explanation:
     async def _try(
         self, kind: Replaced, of: str, turns: Sequence[Message] = (), unheard: tuple[str, str] = ("", "")
     ) -> Effect:
-        replaced, held = [turn.id for turn in turns], self._replay.held
+        replaced, held = [turn.id for turn in turns], self._replay.discussion
         trace = await self._replay.hold(replaced, self._by, unheard)
         silent = replaced if self._by == "silence" else ()
         failed = any(turn.status is Status.FAILED and turn.id not in silent for turn in trace.turns)

@@ -3,9 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from actors.errors import UserError
 from experiments.analysis.arrow_tables import results
@@ -13,11 +11,11 @@ from experiments.analysis.reports import write_run_report
 from experiments.analysis.result_table import ResultTable
 from experiments.attribution.explain import Explanation
 from experiments.attribution.intervention import Replay, agents_of
+from experiments.attribution.opened_run import OpenedRun
+from experiments.attribution.recorded_discussions import RecordedDiscussions
 from experiments.attribution.suspects import COVERAGE, with_suspects
 from experiments.config.loading import named_again
 from experiments.config.setting_groups import ExplainSettings
-from experiments.inspection.held_again import HeldDiscussions
-from experiments.inspection.opened_run import OpenedRun
 from experiments.records.attribution import ATTRIBUTION, Explained
 from experiments.records.recorder import RunFolder
 from experiments.records.run_files import write_atomically
@@ -42,27 +40,39 @@ def explain(folder: str, words: Sequence[str], ended: ExplainSettings | None = N
 
 
 async def _explain(opened: OpenedRun, method: str, settings: ExplainSettings) -> list[Explained]:
-    run, discussions, seed = opened.run, HeldDiscussions(opened), opened.plan.config.seed
+    run, seed = opened.run, opened.plan.config.seed
+    discussions = RecordedDiscussions(opened)
     # The evaluation without the attack has many of the honest turns.
     clean = opened.plan.clean.get(method, "")
-    lines = {trace.question: line for line, trace in enumerate(run.traces(f"evaluate-{clean}"), 1)} if clean else {}
-    wanted = [
-        [(method, line), *([(clean, lines[scored.question])] if scored.question in lines else [])]
-        for line, scored in enumerate((each for each in run.scores() if each.method == method), 1)
+    clean_lines: dict[str, int] = {}
+    if clean:
+        clean_lines = {trace.question: line for line, trace in enumerate(run.traces(f"evaluate-{clean}"), 1)}
+    scores = [scored for scored in run.scores() if scored.method == method]
+    lines = [
+        (line, scored.question)
+        for line, scored in enumerate(scores, 1)
         if (scored.utility >= 1) == (settings.which == "right") and not scored.failed_calls
     ]
     gate = asyncio.Semaphore(opened.plan.config.concurrency)
 
-    async def one(places: Sequence[tuple[str, int]]) -> Explained:
+    async def explain_answer(line: int, question: str) -> Explained:
         async with gate:
-            replay = Replay([await discussions.hold(*place) for place in places], agents)
-            by = settings.by if settings.by != "auto" else "counterpart" if replay.held.trace.attack else "silence"
+            discussion = await discussions.open(method, line)
+            replay = Replay(discussion, agents)
+            replay.add(await discussion.heard())
+            if question in clean_lines:
+                honest = await discussions.open(clean, clean_lines[question])
+                replay.add(await honest.heard())
+            by = settings.by
+            if by == "auto":
+                by = "counterpart" if discussion.trace.attack else "silence"
             return await Explanation(replay, opened.dataset, by).explain(settings, seed)
 
     async with agents_of(opened) as agents:
         # The first alone: it makes the topologies of all.
-        found = [await one(places) for places in wanted[:1]]
-        return found + await asyncio.gather(*map(one, wanted[1 : settings.answers or None]))
+        explained = [await explain_answer(*place) for place in lines[:1]]
+        further = [explain_answer(*place) for place in lines[1 : settings.answers or None]]
+        return explained + await asyncio.gather(*further)
 
 
 def table(found: Sequence[Explained], method: str, settings: ExplainSettings) -> ResultTable:
@@ -83,34 +93,3 @@ def table(found: Sequence[Explained], method: str, settings: ExplainSettings) ->
         f"Sets of suspects hold a culprit with probability {COVERAGE:g}, where failures are alike.",
     ]
     return ResultTable(("question", "answer", "without", "it would be", "suspects"), rows, notes, names=5)
-
-
-def continued(place: str, words: Sequence[str]) -> int:
-    """Goes on from a recorded turn, `<group>:<line>:<turn>` of `replay.run`. Prints the turns that differ.
-
-    `replay.answer` and `replay.message` replace its answer and reasoning. Other settings, such as a model, are those of
-    the turn and all later ones, which are asked again.
-    """
-    own = dict(word.removeprefix("replay.").split("=", 1) for word in words if word.startswith("replay."))
-    others, (group, line, id) = [w for w in words if not w.startswith("replay.")], [*place.split(":"), "", "", ""][:3]
-    if not line.isdecimal() or not {"run"} <= own.keys() <= {"run", "answer", "message"}:
-        raise UserError(f"replay.from={place}: expected <group>:<line>:<turn>, and replay.run=")
-    opened = OpenedRun(RunFolder.open(Path(own["run"]).expanduser()), others, asks=True)
-
-    async def discuss() -> tuple[Any, Any, int]:
-        held = await HeldDiscussions(opened).hold(group, int(line))
-        order, old = [turn.id for turn in held.trace.turns], held.memories.get(id)
-        if old is None:
-            raise UserError(f"replay.from={place}: expected a turn of {', '.join(order)}")
-        kept = {of: held.turns[of] for of in (order[: order.index(id)] if others else order)}
-        new = replace(old, answer=own.get("answer", old.answer), content=own.get("message", old.content))
-        async with agents_of(opened) as agents:
-            replay = Replay([replace(held, turns=kept)], agents)
-            return held.trace, await replay.hold(sent={} if new == old else {id: new}), len(replay.asked)
-
-    recorded, trace, asked = asyncio.run(discuss())
-    before = {turn.id: turn.answer for turn in recorded.turns}
-    rows = [(turn.id, str(before.get(turn.id)), str(turn.answer)) for turn in trace.turns]
-    note = f"{asked} turns were asked again. The answer is {trace.answer}; recorded: {recorded.answer}."
-    ResultTable(("turn", "recorded", "now"), [row for row in rows if row[1] != row[2]], [note], names=3).print()
-    return 0

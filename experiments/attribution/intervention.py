@@ -1,19 +1,22 @@
 """Interventions on a recorded discussion. Turns downstream are asked again, and the record answers all others."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from actors.agents.role_agent import RoleAgent
-from actors.errors import UserError
 from actors.messages import Message, Status, Trace, Turn, TurnResult, derive_seed
 from actors.runtime.inline import Inline
 from actors.runtime.team import distinct_roles, make_agent
-from experiments.inspection.held_again import HeldAgain
-from experiments.inspection.opened_run import OpenedRun
+from experiments.attribution.opened_run import OpenedRun
+from experiments.attribution.recorded_discussion import RecordedDiscussion, RecordedTurns
 from experiments.records.attribution import By
 from experiments.running.launching import launch_pools
+
+WEIGHT_DIGITS = 9  # after the point, of a reading weight
 
 
 @asynccontextmanager
@@ -33,80 +36,109 @@ async def agents_of(opened: OpenedRun) -> AsyncIterator[dict[str, RoleAgent]]:
 
 
 class Replay:
-    """Holds a recorded discussion, the first of `held`, with interventions. What one has `asked` serves the others, and
-    so do other discussions of the question."""
+    """Holds a recorded discussion with interventions. Turns that are as recorded get the recorded message, others are
+    asked of agents.
 
-    def __init__(self, held: Sequence[HeldAgain], agents: Mapping[str, RoleAgent]) -> None:
-        if note := next((each.note for each in held if each.note), ""):
-            raise UserError(f"{held[0].folder.path}: {note}")
-        self.held, self.asked, self._agents = held[0], list[Message](), agents
-        self._known: dict[tuple[Turn, tuple[Message, ...]], asyncio.Future[Message]] = {}
-        for each in held:
-            for id, turn in each.turns.items():
-                own = {t.round: each.memories[other] for other, t in each.turns.items() if t.agent == turn.agent}
-                known = self._known[_received(turn, own)] = asyncio.get_running_loop().create_future()
-                known.set_result(each.memories[id])
+    asked: the messages of agents. What one intervention has asked serves the others.
+    """
+
+    def __init__(self, discussion: RecordedDiscussion, agents: Mapping[str, RoleAgent]) -> None:
+        self.discussion = discussion
+        self.asked: list[Message] = []
+        self._agents = agents
+        self._answers: dict[TurnKey, asyncio.Future[Message]] = {}
+
+    def add(self, recorded: RecordedTurns, only: Collection[str] | None = None) -> None:
+        """Adds recorded turns of a discussion of the question, or only those with some ids."""
+        for id, turn in recorded.turns.items():
+            if only is not None and id not in only:
+                continue
+            own_messages = {
+                other.round: recorded.memories[other_id]
+                for other_id, other in recorded.turns.items()
+                if other.agent == turn.agent
+            }
+            answer = asyncio.get_running_loop().create_future()
+            answer.set_result(recorded.memories[id])
+            self._answers[turn_key(turn, own_messages)] = answer
 
     async def hold(
         self,
         turns: Collection[str] = (),
         by: By = "counterpart",
         unheard: tuple[str, str] = ("", ""),
-        sent: Mapping[str, Message] | None = None,
+        sent: Mapping[str, Message] = MappingProxyType({}),
     ) -> Trace:
         """Holds it with an intervention on turns or messages, named by their ids.
 
         turns: replaced `by` their honest counterparts (the attack off, the same seed), silence or another sample.
         unheard: a turn, and the message that it does not hear. sent: messages in place of recorded ones.
         """
-        spoken: dict[str, dict[int, Message]] = {}
+        spared = turns if by == "counterpart" else ()
+        intervention = Intervention(self, turns, by, unheard, sent)
+        return await self.discussion.hold(intervention, self.discussion.attack.sparing(spared))
 
-        async def take(turn: Turn) -> TurnResult:
-            id, own = f"{turn.round}/{turn.agent}", spoken.setdefault(turn.agent, {})
-            instead = by if id in turns else "counterpart"
-            if id == unheard[0]:
-                turn = replace(turn, heard=tuple(each for each in turn.heard if each.message.id != unheard[1]))
-            if instead == "sample":
-                turn = replace(turn, seed=derive_seed(turn.seed, "sample"))
-            if sent and id in sent:
-                own[turn.round] = sent[id]
-            elif instead == "silence":
-                own[turn.round] = Message(id, turn.agent, turn.round, status=Status.FAILED, seed=turn.seed)
-            else:
-                if (received := _received(turn, own)) not in self._known:
-                    # A discussion for each turn: agents remember by its name, and several are held at once.
-                    named = replace(turn, discussion=str(len(self._known)))
-                    self._known[received] = asyncio.ensure_future(self._ask(named, dict(own)))
-                own[turn.round] = await self._known[received]
-            return TurnResult(own[turn.round])
+    async def answer(self, turn: Turn, own_messages: Mapping[int, Message]) -> Message:
+        """Returns the message of a turn whose agent has sent `own_messages` before, by round."""
+        key = turn_key(turn, own_messages)
+        if key not in self._answers:
+            # A discussion for each turn: agents remember by its name, and several are held at once.
+            turn = replace(turn, discussion=str(len(self._answers)))
+            self._answers[key] = asyncio.ensure_future(self._ask(turn, dict(own_messages)))
+        return await self._answers[key]
 
-        return await self.held.discuss(
-            Intervening(take), self.held.attack.sparing(turns if by == "counterpart" else ())
-        )
-
-    async def _ask(self, turn: Turn, own: Mapping[int, Message]) -> Message:
+    async def _ask(self, turn: Turn, own_messages: Mapping[int, Message]) -> Message:
         agent = self._agents[turn.agent]
-        for round, earlier in own.items():
-            agent.memory.remember(replace(turn, round=round), earlier)
+        for round, message in own_messages.items():
+            agent.memory.remember(replace(turn, round=round), message)
         message = (await agent.take(turn)).message
         agent.memory.forget([turn.discussion])
         self.asked.append(message)
         return message
 
 
-class Intervening:
-    """Speaker of a discussion with an intervention."""
+@dataclass
+class Intervention:
+    """Speaker of one discussion with an intervention; arguments as for `Replay.hold`."""
 
-    def __init__(self, take: Callable[[Turn], Awaitable[TurnResult]]) -> None:
-        self._take = take
+    replay: Replay
+    turns: Collection[str]
+    by: By
+    unheard: tuple[str, str]
+    sent: Mapping[str, Message]
+    _own_messages: defaultdict[str, dict[int, Message]] = field(default_factory=lambda: defaultdict(dict))
 
     async def take(self, turn: Turn) -> TurnResult:
-        return await self._take(turn)
+        id = f"{turn.round}/{turn.agent}"
+        own_messages = self._own_messages[turn.agent]
+        if id == self.unheard[0]:
+            turn = replace(turn, heard=tuple(heard for heard in turn.heard if heard.message.id != self.unheard[1]))
+        if id in self.sent:
+            message = self.sent[id]
+        elif id in self.turns and self.by == "silence":
+            message = Message(id, turn.agent, turn.round, status=Status.FAILED, seed=turn.seed)
+        else:
+            if id in self.turns and self.by == "sample":
+                turn = replace(turn, seed=derive_seed(turn.seed, "sample"))
+            message = await self.replay.answer(turn, own_messages)
+        own_messages[turn.round] = message
+        return TurnResult(message)
 
     def close(self, discussion: str) -> None:
         """Does nothing: agents forget every turn at once."""
 
 
-def _received(turn: Turn, own: Mapping[int, Message]) -> tuple[Turn, tuple[Message, ...]]:
-    recalled = [own[round] for round in sorted(own) if round < turn.round] if turn.recall else []
-    return replace(turn, discussion=""), tuple(replace(each, heard=(), tampered=()) for each in recalled)
+TurnKey = tuple[Turn, tuple[Message, ...]]
+
+
+def turn_key(turn: Turn, own_messages: Mapping[int, Message]) -> TurnKey:
+    """Returns all that the message of a turn depends on."""
+    recalled = []
+    if turn.recall:
+        recalled = [own_messages[round] for round in sorted(own_messages) if round < turn.round]
+    # The weights of a wiring that is made of its trace differ in their last digits.
+    heard = tuple(replace(heard, weight=round(heard.weight, WEIGHT_DIGITS)) for heard in turn.heard)
+    return (
+        replace(turn, discussion="", heard=heard),
+        tuple(replace(message, heard=(), tampered=()) for message in recalled),
+    )

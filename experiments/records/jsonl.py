@@ -238,9 +238,9 @@ def make_plain(path: Path) -> None:
     packed.unlink()
 
 
-def compress(path: Path) -> None:
+def compress(path: Path, longer_than: int = COMPRESS_BYTES) -> None:
     """Compresses a finished file, if it is long. The same lines give the same bytes. Raises OSError without room."""
-    if not path.exists() or path.stat().st_size < COMPRESS_BYTES:
+    if not path.exists() or path.stat().st_size < longer_than:
         return
 
     def packed_pieces() -> Iterator[bytes]:

@@ -36,6 +36,8 @@ from experiments.records.run_files import check_plain, write_atomically
 
 SCORES = "scores.jsonl"
 TIMINGS = "timings"  # the folder of `timings.py`'s files
+TURNS = "turns"  # of `turns.py`'s
+TURN_BYTES = 2**20  # a longer file of turns is compressed
 JUDGEMENTS, SCENES = "judgements.jsonl", "scenes.jsonl"  # of a judge (`judging/`)
 LOST = "restore it from a copy, or start a new run, which finds its model's replies in the completion cache"
 LATER_FIELDS = ("strict_em", "path_count", "failed_calls", "certified", "cluster")  # than version 0.2.0
@@ -249,10 +251,11 @@ class Recorder(_Writer):
         if kind is not None:
             return
         for run in (self.run, *self.run.all_learned()):
-            for folder in (run.path / "traces", run.path / TIMINGS):
-                for path in jsonl.files(folder, "*.jsonl"):
+            for name in ("traces", TIMINGS, TURNS):
+                for path in jsonl.files(run.path / name, "*.jsonl"):
                     try:
-                        jsonl.compress(path)
+                        # Turns repeat the messages of traces, and are seldom read.
+                        jsonl.compress(path, longer_than=TURN_BYTES if name == TURNS else jsonl.COMPRESS_BYTES)
                     except OSError as failure:
                         log.warning("%s stays uncompressed: %s", path, failure)
 

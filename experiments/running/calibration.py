@@ -3,15 +3,17 @@
 from collections.abc import Sequence
 
 from actors.messages import Question, Trace
-from actors.runtime.in_order import in_order
-from experiments.datasets.item import Item
-from experiments.running.discussing import discuss
+from experiments.datasets.item import Dataset, Item
+from experiments.planning.plan import Plan
+from experiments.records.recorder import RunFolder
+from experiments.running.discussing import discuss, discuss_all
 from experiments.running.inputs import watched_items
 from experiments.running.run_context import RunContext
 from topologies.baselines import complete_wiring
-from topologies.topology import Topology, Wired
+from topologies.topology import Speaker, Topology, Wired
 
 CALIBRATION = "calibrate"
+WATCHING = "watching unlabelled discussions"  # the phase
 
 
 def watched_topology(agents: Sequence[str], rounds: int) -> Topology:
@@ -24,23 +26,31 @@ async def calibrate(context: RunContext) -> Sequence[tuple[Question, Trace]]:
 
     A run that was killed in between repeats them, from the completion cache. Raises TooManyFailures.
     """
-    config, recorder = context.config, context.recorder
+    recorder = context.recorder
     items = watched_items(context.dataset, context.plan.watched_questions)
-    traces = list(recorder.run.traces(CALIBRATION))
-    if not traces:
-        topology = watched_topology(context.agents, config.topology.rounds)
-        bar = context.progress.phase("watching unlabelled discussions", total=len(items))
-        speaker = context.counted(context.speaker, bar)
+    if not recorder.run.count(CALIBRATION):
+        traces: list[Trace] = []
+        topology = watched_topology(context.agents, context.config.topology.rounds)
 
-        async def hold(numbered: tuple[int, Item]) -> Trace:
+        async def hold(numbered: tuple[int, Item], speaker: Speaker) -> Trace:
             number, item = numbered
             return await discuss(context, topology, item, speaker, phase="train", number=number)
 
-        # In the questions' order, so that the record is the same whichever ends first.
-        async for _, trace in in_order(enumerate(items), hold, config.concurrency):
-            traces.append(trace)
-            bar.advance()
-        context.breaker.check("watching unlabelled discussions", traces)
+        await discuss_all(
+            context,
+            [enumerate(items)],
+            hold,
+            lambda numbered, trace: traces.append(trace),
+            name=WATCHING,
+            total=len(items),
+            usage_name=WATCHING,
+        )
+        context.breaker.check(WATCHING, traces)
         recorder.calibrated(traces)
-    questions = {item.question.id: item.question for item in items}
-    return [(questions[trace.question], trace) for trace in traces]
+    return recorded_calibration(context.dataset, context.plan, recorder.run)
+
+
+def recorded_calibration(dataset: Dataset, plan: Plan, run: RunFolder) -> list[tuple[Question, Trace]]:
+    """Reads the recorded discussions of a run's calibration, with their questions."""
+    questions = {item.question.id: item.question for item in watched_items(dataset, plan.watched_questions)}
+    return [(questions[trace.question], trace) for trace in run.traces(CALIBRATION)]

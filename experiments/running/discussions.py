@@ -51,8 +51,7 @@ class Discussions:
         # Before learning and evaluation, because methods are made from what was watched and learned.
         watched: Sequence[tuple[Question, Trace]] = ()
         if context.plan.watched_questions:
-            with context.usage.phase("watching unlabelled discussions"):
-                watched = await calibrate(context)
+            watched = await calibrate(context)
         library = LabelledLibrary(
             context.evidence,
             # Only systems search by question; without one, no item has to be in memory.

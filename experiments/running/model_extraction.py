@@ -11,7 +11,6 @@ from filelock import FileLock
 
 from actors.errors import UserError
 from actors.messages import Question, Source, Status, Trace
-from actors.runtime.in_order import in_order
 from experiments.config.config import Config
 from experiments.config.saved import answered_by
 from experiments.datasets.item import Dataset
@@ -29,10 +28,11 @@ from experiments.evidence.extraction import (
 from experiments.planning.plan import Plan
 from experiments.planning.run_models import find_models
 from experiments.records import jsonl
+from experiments.running.discussing import discuss_all
 from experiments.running.run_context import RunContext
 from retrieval.graph_tables import BY_RULES, Extraction
 from retrieval.store import Store
-from topologies.topology import run_discussion
+from topologies.topology import Speaker, run_discussion
 
 
 def identity(config: Config, step: Step) -> str:
@@ -103,8 +103,7 @@ async def extract(step: Step, context: RunContext, sources: Callable[[], Iterabl
                 "of the recorded run"
             )
         if left:
-            with context.usage.phase(step.phase):
-                await _ask(step, left, len(kept), context, path)
+            await _ask(step, left, len(kept), context, path)
             kept = read_extracted(path)
     finally:
         lock.release()
@@ -112,25 +111,34 @@ async def extract(step: Step, context: RunContext, sources: Callable[[], Iterabl
 
 
 async def _ask(step: Step, questions: Sequence[Question], done: int, context: RunContext, path: Path) -> None:
-    bar = context.progress.phase(step.phase, total=done + len(questions), done=done)
-    speaker = context.counted(context.speaker, bar)
-    asked = turns_of(step, context.config.retrieval.gleaning)
-
-    async def ask(question: Question) -> Trace:
-        return await run_discussion(asked, question, speaker, 0)
-
+    gleaning_step = turns_of(step, context.config.retrieval.gleaning)
     unread: list[str] = []
     failed: list[Trace] = []
+
+    async def ask(question: Question, speaker: Speaker) -> Trace:
+        return await run_discussion(gleaning_step, question, speaker, 0)
+
     with path.open("ab", buffering=0) as file:
-        # In the sources' order, so that the file is the same whatever ends first.
-        async for _, trace in in_order(questions, ask, context.config.concurrency):
-            kept = Extracted.of(step, trace)
-            unread += [kept.error] if kept.error else []
+
+        def record(question: Question, trace: Trace) -> None:
+            extracted = Extracted.of(step, trace)
+            if extracted.error:
+                unread.append(extracted.error)
             if trace.status is Status.FAILED:
                 failed.append(trace)
             else:
-                jsonl.append(file, kept.encode())
-            bar.advance()
+                jsonl.append(file, extracted.encode())
+
+        await discuss_all(
+            context,
+            [questions],
+            ask,
+            record,
+            name=step.phase,
+            total=done + len(questions),
+            done=done,
+            usage_name=step.phase,
+        )
     # A graph of the few sources that are left would find other things than one of all.
     if len(failed) > context.config.failures.share * len(questions):
         context.breaker.check(step.phase, failed)

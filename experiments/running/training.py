@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from actors.errors import UserError
 from actors.messages import Trace
 from experiments.records.progress import Bar
-from experiments.records.timings import TimingLog
-from experiments.running.discussing import discuss
+from experiments.running.discussing import DiscussionLog, discuss
 from experiments.running.recorded_learner import RecordedLearner, score_step
 from experiments.running.run_context import RunContext
 from experiments.running.training_questions import TrainingQuestions
@@ -43,8 +42,8 @@ class Training:
         Raises UserError for too few questions and for records of other learners that do not fit, and TooManyFailures.
         """
         config = self.context.config
-        timings = TimingLog(self.learner.recorder.run)
-        speaker = self.context.metered(timings.turn)  # its `usage` counts this training alone
+        turns = DiscussionLog(self.learner.recorder.run)
+        speaker = self.context.metered(turns.turn)  # its `usage` counts this training alone
         for learner in self._everyone:
             await learner.resume()
         for other in self.others:
@@ -68,7 +67,7 @@ class Training:
             for learner in self._everyone:
                 await learner.record_start(stage)
             with self.context.usage.phase(phase, lambda: speaker.usage):
-                await self._learn(course, stage, self.context.counted(speaker, bar), bar, timings)
+                await self._learn(course, stage, self.context.counted(speaker, bar), bar, turns)
             self._check_failures()
 
     @property
@@ -101,7 +100,7 @@ class Training:
                 subject = f"learning {self.learner.method}, stage {phase.removeprefix('train-')}"
                 self.context.breaker.check(subject, folder.traces(phase), again)
 
-    async def _learn(self, course: Course, stage: int, speaker: Speaker, bar: Bar, timings: TimingLog) -> None:
+    async def _learn(self, course: Course, stage: int, speaker: Speaker, bar: Bar, turns: DiscussionLog) -> None:
         """Discusses the steps of a stage, and has the learners learn from them in order.
 
         Later steps use the concurrency that is left, where the learner can sample ahead; meanwhile the step before is
@@ -138,7 +137,7 @@ class Training:
                 # In the order of the wirings, not of the discussions' ends: the record must not depend on concurrency.
                 for trace in traces:
                     self.learner.recorder.trained(step.stage, trace)
-                    timings.ended(f"train-{step.stage}", trace)
+                    turns.ended(f"train-{step.stage}", trace)
 
                 items = self._questions.items(step.stage, step.number)
                 scores = score_step(self.context.plan, self.context.dataset, items, traces)

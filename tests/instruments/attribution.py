@@ -23,10 +23,10 @@ from actors.messages import derive_seed
 from experiments.attacks.kind import AttackSettings
 from experiments.attribution.explain import Explanation
 from experiments.attribution.intervention import Replay, agents_of
+from experiments.attribution.opened_run import OpenedRun
+from experiments.attribution.recorded_discussions import RecordedDiscussions
 from experiments.attribution.suspects import with_suspects
 from experiments.config.setting_groups import ExplainSettings
-from experiments.inspection.held_again import HeldDiscussions
-from experiments.inspection.opened_run import OpenedRun
 from experiments.records.attribution import Explained
 from experiments.records.recorder import RunFolder
 from run import main
@@ -71,17 +71,18 @@ def clean_run(output: Path, seed: int, limit: int) -> RunFolder:
 async def failures(run: RunFolder, seed: int, limit: int) -> list[Failure]:
     """The explained failures of a clean run's discussions under every attack."""
     opened, found = OpenedRun(run), []
-    discussions = HeldDiscussions(opened)
+    discussions = RecordedDiscussions(opened)
     async with agents_of(opened) as agents:
         for line in range(1, limit + 1):
-            clean = await discussions.hold("full", line)
+            clean = await discussions.open("full", line)
             for kind in (*KINDS, *IN_TRANSIT):
                 drawn = random.Random(derive_seed(seed, clean.trace.question, kind))
                 number = 2 if kind == "collude" else 1 if kind in IN_TRANSIT else drawn.choice([1, 2])
                 names = drawn.sample(list(clean.trace.agents), number)
                 share = {"share": 1.0} if kind in IN_TRANSIT else {}
                 attack = clean.attack.under(AttackSettings(kind=kind, agents=names, **share))
-                replay = Replay([replace(clean, attack=attack)], agents)
+                replay = Replay(replace(clean, attack=attack), agents)
+                replay.add(await clean.heard())
                 trace = await replay.hold()
                 if opened.dataset.score(clean.item, trace.answer).utility >= 1:
                     continue

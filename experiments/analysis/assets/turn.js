@@ -1,7 +1,7 @@
 "use strict";
 
 /* One turn as its agent saw it: the prompt, the raw reply with what was read from it, sources, searches and times. The
-   server of `view=` rebuilds it. */
+   server of `view=` reads it from the run folder. */
 
 /** The details of a turn, as turn.json has them. */
 function turnDetails({ calls, marks, sources, searches, note, ...time }) {
@@ -32,9 +32,8 @@ function exchange(call, marks, number) {
       folded("Prompt: system", prompted(call.system)),
     ];
   const tokens = `${call.prompt_tokens.toLocaleString("en")} + ${count(call.completion_tokens, "token")}`;
-  const from = call.source === "computed" ? "computed again" : "from the completion cache";
   return make("section", { "aria-label": number ? `Call ${number + 1}` : "Call" }, parts,
-    call.reply === null ? null : folded(`Reply: ${tokens}, ${from}`, marked(call.reply, marks), true));
+    folded(`Reply: ${tokens}`, marked(call.reply, marks), true));
 }
 
 function folded(title, content, open = false) {

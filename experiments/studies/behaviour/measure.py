@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from actors.agents.roles import TEXTUAL
 from actors.errors import UserError
 from actors.messages import Heard, Message, Question, Search, Source, Trace, Turn, derive_seed
-from actors.runtime.in_order import in_order
 from experiments.config.study_settings import BehaviourSettings
 from experiments.datasets.item import Item
+from experiments.running.discussing import discuss_all
 from experiments.running.discussions import Discussions
 from experiments.studies.behaviour.misled_scoring import MisledScoring
 from retrieval.store import SearchSpace, Store
@@ -114,12 +114,13 @@ async def ask_every_question(discussions: Discussions, settings: BehaviourSettin
 
     Raises UserError for a data set that does not name the documents with the answers.
     """
-    context, config, dataset = discussions.context, discussions.context.config, discussions.context.dataset
-    # The evaluated questions that fit every condition, each with the wrong answer of its colleagues.
+    context = discussions.context
+    config, dataset = context.config, context.dataset
     scoring = MisledScoring(dataset, config.seed)
-    chosen = ((item, scoring.targets.of(item)) for item in dataset.evaluate() if item.supporting)
-    asked = [(item, target) for item, target in chosen if target is not None]
-    if not asked:
+    # The evaluated questions that fit every condition, each with the wrong answer of its colleagues.
+    targets = {item.question.id: scoring.targets.of(item) for item in dataset.evaluate() if item.supporting}
+    items = [item for item in dataset.evaluate() if targets.get(item.question.id) is not None]
+    if not items:
         evaluated = sum(1 for _ in dataset.evaluate())
         raise UserError(
             f"data={config.data.kind}: none of {evaluated} questions names the documents that hold its answer and has "
@@ -129,22 +130,29 @@ async def ask_every_question(discussions: Discussions, settings: BehaviourSettin
     found: dict[str, Found] = {}
     most = max(settings.irrelevant, default=0)
 
-    async def answer(one: tuple[Condition, Speaker, Item, str]) -> Trace:
-        condition, speaker, item, target = one
-        if item.question.id not in found:
-            found[item.question.id] = await asyncio.to_thread(find_evidence, item, context.evidence.store, most)
-        evidence = shown(found[item.question.id], condition, config.seed)
-        question = replace(item.question, evidence=evidence, own=item.own)
-        topology = MisledAgent(condition.name, condition.colleagues, target)
-        return await run_discussion(topology, question, speaker, config.seed)
-
     for condition in conditions(settings):
+
+        async def answer(item: Item, speaker: Speaker, condition: Condition = condition) -> Trace:
+            id = item.question.id
+            if id not in found:
+                found[id] = await asyncio.to_thread(find_evidence, item, context.evidence.store, most)
+            evidence = shown(found[id], condition, config.seed)
+            question = replace(item.question, evidence=evidence, own=item.own)
+            topology = MisledAgent(condition.name, condition.colleagues, targets[id] or "")
+            return await run_discussion(topology, question, speaker, config.seed)
+
+        def record(item: Item, trace: Trace) -> None:
+            score = dataset.score(item, trace.answer)
+            context.recorder.evaluated(trace, item, score, scoring.harm(trace, item))
+
         done = context.recorder.done(condition.name)
-        bar = context.progress.phase(f"asking, {condition.name}", total=len(asked), done=len(done))
-        speaker = context.counted(context.speaker, bar)
-        missing = [(condition, speaker, item, target) for item, target in asked if item.question.id not in done]
-        with context.usage.phase(condition.name):
-            async for (_, _, item, _), trace in in_order(missing, answer, config.concurrency):
-                harm = scoring.harm(trace, item)
-                context.recorder.evaluated(trace, item, dataset.score(item, trace.answer), harm)
-                bar.advance()
+        await discuss_all(
+            context,
+            [[item for item in items if item.question.id not in done]],
+            answer,
+            record,
+            name=f"asking, {condition.name}",
+            total=len(items),
+            done=len(done),
+            usage_name=condition.name,
+        )

@@ -14,8 +14,8 @@ from playwright.sync_api import expect
 from actors.messages import Trace
 from experiments.attribution import explained_run
 from experiments.attribution.intervention import Replay, agents_of
-from experiments.inspection.held_again import HeldDiscussions
-from experiments.inspection.opened_run import OpenedRun
+from experiments.attribution.opened_run import OpenedRun
+from experiments.attribution.recorded_discussions import RecordedDiscussions
 from experiments.records.attribution import ATTRIBUTION, Effect, explained
 from experiments.records.recorder import RunFolder
 from run import main
@@ -44,18 +44,20 @@ def replayed(run: RunFolder, line: int, work: Callable[[Replay, Trace], Awaitabl
 
     async def held() -> T:
         opened = OpenedRun(run)
-        discussions = HeldDiscussions(opened)
+        discussions = RecordedDiscussions(opened)
         async with agents_of(opened) as agents:
-            both = [await discussions.hold(group, line) for group in ("full", "full-clean")]
-            replay = Replay(both if clean else both[:1], agents)
-            return await work(replay, both[1].trace)
+            attacked, honest = [await discussions.open(group, line) for group in ("full", "full-clean")]
+            replay = Replay(attacked, agents)
+            for discussion in (attacked, honest) if clean else (attacked,):
+                replay.add(await discussion.heard())
+            return await work(replay, honest.trace)
 
     return asyncio.run(held())
 
 
 def test_without_an_intervention_the_record_answers_every_turn(run: RunFolder) -> None:
     async def work(replay: Replay, clean: Trace) -> None:
-        assert await replay.hold() == replay.held.trace
+        assert await replay.hold() == replay.discussion.trace
         assert not replay.asked
 
     for line in (1, 2):
@@ -65,9 +67,9 @@ def test_without_an_intervention_the_record_answers_every_turn(run: RunFolder) -
 @pytest.mark.parametrize("known", [True, False])
 def test_with_all_attackers_honest_the_discussion_is_the_one_without_the_attack(run: RunFolder, known: bool) -> None:
     async def work(replay: Replay, clean: Trace) -> int:
-        attacked = replay.held.trace.attacked
+        attacked = replay.discussion.trace.attacked
         assert len(attacked) == 2
-        turns = [turn.id for turn in replay.held.trace.turns if turn.agent in attacked]
+        turns = [turn.id for turn in replay.discussion.trace.turns if turn.agent in attacked]
         assert (await replay.hold(turns)).turns == clean.turns
         return len(replay.asked)
 
@@ -77,7 +79,7 @@ def test_with_all_attackers_honest_the_discussion_is_the_one_without_the_attack(
 
 def test_only_turns_downstream_are_asked_again(run: RunFolder) -> None:
     async def work(replay: Replay, clean: Trace) -> None:
-        trace = replay.held.trace
+        trace = replay.discussion.trace
         last = [turn for turn in trace.turns if turn.round == 2][-1]
         changed = await replay.hold([last.id], "silence")
         assert [turn.agent for turn in replay.asked] == ["decision"]

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments.inspection.held_again import HeldDiscussions
-from experiments.inspection.opened_run import OpenedRun
+from experiments.attribution.opened_run import OpenedRun
+from experiments.attribution.recorded_discussions import RecordedDiscussions
 from experiments.records.recorder import LearningRecorder, RunFolder
 from experiments.records.records import LearningStep
 from run import main
@@ -16,6 +16,11 @@ from tests.support.words import joined
 
 SMALL = ["data.limit=3", "wandb.mode=disabled", "figures=false", "runtime=inline", "pruning.steps=3"]
 WORDS = ["experiment=mmqa_prune", "methods=[random,effects_by_question]", "training.samples=2", *SMALL]
+
+
+async def made_again(discussions: RecordedDiscussions, group: str, line: int) -> bool:
+    discussion = await discussions.open(group, line)
+    return {*(await discussion.heard()).turns} == {turn.id for turn in discussion.trace.turns}
 
 
 @pytest.mark.slow
@@ -27,9 +32,9 @@ def test_a_run_by_question_is_counted_recorded_and_held_again(tmp_path: Path) ->
     run = RunFolder.open(folder)
     learned = {path.name for path in run.learned("effects_by_question").path.iterdir()}
     assert learned >= {"topology.graphml", "topology-image+table+text.graphml", "team.json"}
-    discussions = HeldDiscussions(OpenedRun(run))
+    discussions = RecordedDiscussions(OpenedRun(run))
     for group, line in (("effects_by_question.train-2", 3), ("effects_by_question", 2), ("random", 1)):
-        assert asyncio.run(discussions.hold(group, line)).note == ""
+        assert asyncio.run(made_again(discussions, group, line))
 
 
 LEARNED = ["effects_by_question", "g_designer", "agp", "eib_learner", "competence", "leave_one_out", "c3"]

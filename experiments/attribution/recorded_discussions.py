@@ -1,0 +1,92 @@
+"""Opens recorded discussions of a run. The topology of a training discussion is the wiring of its trace."""
+
+from collections.abc import Mapping
+
+from actors.errors import UserError
+from actors.messages import Trace
+from experiments.attribution.made_topologies import MadeTopologies
+from experiments.attribution.opened_run import OpenedRun
+from experiments.attribution.recorded_discussion import RecordedDiscussion
+from experiments.attribution.recorded_wiring import wiring_of
+from experiments.inspection.turns import folder_of
+from experiments.planning.plan import Evaluation
+from experiments.planning.topologies import further_topology, recorded_for
+from experiments.records.turns import turns_of_trace
+from experiments.running.evaluation import at_question
+from experiments.running.training_questions import TrainingQuestions
+from topologies.learning.learned_topology import TRAINING
+from topologies.topology import Wired
+
+
+class RecordedDiscussions:
+    """Opens discussions of a run. Raises UserError for one that is not recorded, or damaged."""
+
+    def __init__(self, opened: OpenedRun) -> None:
+        self._opened = opened
+        self._plan = opened.plan
+        self._made = MadeTopologies(opened)
+        self._training = TrainingQuestions(self._plan, opened.dataset, opened.evidence)
+
+    async def open(self, group: str, line: int) -> RecordedDiscussion:
+        """Opens the discussion in a line (from 1) of a group, an evaluation or `<method>.train-<stage>`."""
+        folder, phase = folder_of(self._opened.run, group)
+        trace = next(folder.traces(phase, only={line - 1}), None)
+        place = f"{folder.trace_file(phase)}, line {line}"
+        if trace is None:
+            raise UserError(f"{place}: there is no such line")
+        if folder is not self._opened.run:
+            weights = {id: turn.weights for id, turn in turns_of_trace(folder, phase, trace).items()}
+            return await self._of_training(place, folder.name, int(phase.removeprefix("train-")), trace, weights)
+        [evaluation] = [other for other in self._plan.evaluations if other.name == group]
+        return await self._of_evaluation(place, evaluation, trace)
+
+    async def _of_training(
+        self, place: str, method: str, stage: int, trace: Trace, weights: Mapping[str, Mapping[str, float]]
+    ) -> RecordedDiscussion:
+        config = self._plan.config
+        steps = self._training.steps(stage)
+        items = [item for step in steps for item in step]
+        ids = [item.question.id for item in items]
+        if trace.question not in ids:
+            raise UserError(f"{place}: its question is not among the training questions any more")
+        number = ids.index(trace.question)
+        item = items[number]
+        wiring = wiring_of(trace, config.topology.rounds, weights)
+        return RecordedDiscussion(
+            place=place,
+            trace=trace,
+            topology=Wired(f"{TRAINING}{method}", trace.agents, wiring, every_turn=True),
+            item=item,
+            question=await self._opened.evidence.question(item),
+            attack=self._made.attack,
+            phase="train",
+            number=(stage - 1) * len(items) + number,
+            sample=trace.sample,
+        )
+
+    async def _of_evaluation(self, place: str, evaluation: Evaluation, trace: Trace) -> RecordedDiscussion:
+        opened, plan = self._opened, self._plan
+        items = {item.question.id: item for item in opened.dataset.evaluate()}
+        if trace.question not in items:
+            raise UserError(f"{place}: its question is not in the data set any more")
+        number = list(items).index(trace.question)
+        attack = self._made.attack.absent() if evaluation.kind == "clean" else self._made.attack
+        topology = await self._made.topology(evaluation.method.name, clean=evaluation.kind == "clean")
+        if evaluation.kind != "method":
+            recorded, answered = recorded_for(evaluation, plan, opened.run)
+            topology = further_topology(
+                evaluation, topology, recorded, answered, opened.evidence.store, plan.config.seed, ended=True
+            )
+        traces = opened.run.traces(f"evaluate-{evaluation.name}")
+        item = items[trace.question]
+        return RecordedDiscussion(
+            place=place,
+            trace=trace,
+            topology=at_question(topology, number, list(items), traces),
+            item=item,
+            question=await opened.evidence.question(item),
+            attack=attack,
+            phase="evaluate",
+            number=number,
+            sample=trace.sample,
+        )
