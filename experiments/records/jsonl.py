@@ -238,9 +238,10 @@ def make_plain(path: Path) -> None:
     packed.unlink()
 
 
-def compress(path: Path, longer_than: int = COMPRESS_BYTES) -> None:
+def compress(path: Path, longer_than: int | None = None) -> None:
     """Compresses a finished file, if it is long. The same lines give the same bytes. Raises OSError without room."""
-    if not path.exists() or path.stat().st_size < longer_than:
+    least_bytes = COMPRESS_BYTES if longer_than is None else longer_than
+    if not path.exists() or path.stat().st_size < least_bytes:
         return
 
     def packed_pieces() -> Iterator[bytes]:

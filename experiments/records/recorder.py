@@ -255,7 +255,7 @@ class Recorder(_Writer):
                 for path in jsonl.files(run.path / name, "*.jsonl"):
                     try:
                         # Turns repeat the messages of traces, and are seldom read.
-                        jsonl.compress(path, longer_than=TURN_BYTES if name == TURNS else jsonl.COMPRESS_BYTES)
+                        jsonl.compress(path, longer_than=TURN_BYTES if name == TURNS else None)
                     except OSError as failure:
                         log.warning("%s stays uncompressed: %s", path, failure)
 
