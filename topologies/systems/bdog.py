@@ -118,50 +118,61 @@ class Bdog(System):
     def __init__(self, context: MethodContext, debate: bool = True) -> None:
         super().__init__(context)
         self._debate = debate
-        self._first = read_blueprints(context.systems.blueprints)
+        self._first_graphs = read_blueprints(context.systems.blueprints)
 
     async def discuss(self, session: Session) -> Message:
         await show_own(session, self.context)
-        # Only the agent that answers sees the choices.
-        asked = replace(session.question, choices=())
-        steps: tuple[InputLine, ...] = ()
-        if asked.id in self._first:
-            # Graphs of other models may exceed the Size constraint, and come without steps.
-            blueprint = limited(self._first[asked.id], SIZE)
-        else:
-            pictures = pictures_among(asked.evidence)
-            context = ["its context"] if len(pictures) < len(asked.evidence) else []
-            *first, last = "the question", *context, *(["its pictures"] if pictures else [])
-            shown = f"{', '.join(first)} and {last}" if first else last
-            task = Task(f"{DRAW.format(shown=shown)} {LIMITS}", (THOUGHT, TRIPLE))
-            drawn = await session.ask(SOLO.name, question=asked, task=task)
-            blueprint, steps = stated_graph(drawn), input_lines(FieldKind.THOUGHT, drawn.values(THOUGHT.name))
+        blueprint, steps = await self._first_graph(session)
         if not self._debate:
             task = Task(FROM_GRAPH if blueprint else FROM_NONE, (ANSWER,), _triples(blueprint))
             return await session.ask(SOLO.name, task=task)
+
+        # Only the agent that answers sees the choices.
+        question = replace(session.question, choices=())
+        rules = f"{LIMITS} {STEPS}" if steps else LIMITS
         epsilon = self.context.systems.epsilon
         conclusions: list[Message] = []
-        rules = f"{LIMITS} {STEPS}" if steps else LIMITS
         for _ in range(self.context.systems.rounds):
             support = f"{SUPPORT if blueprint else SUPPORT_NONE} {rules}"
             task = Task(support, (TRIPLE,), (*steps, *_triples(blueprint)))
-            affirmative = stated_graph(await session.ask(PROPONENT.name, question=asked, task=task)) or blueprint
+            proposed = stated_graph(await session.ask(PROPONENT.name, question=question, task=task))
+            affirmative = proposed or blueprint
+
             challenge = f"{CHALLENGE if affirmative else CHALLENGE_NONE} {rules}"
             task = Task(challenge, (TRIPLE,), (*steps, *_triples(affirmative)))
-            stated = stated_graph(await session.ask(OPPONENT.name, question=asked, task=task))
-            negative = stated or affirmative
+            opposed = stated_graph(await session.ask(OPPONENT.name, question=question, task=task))
+            negative = opposed or affirmative
+
             # Only the opponent can state a graph alone: a missing one of theirs is the proponent's.
-            merge = CONCLUDE if affirmative else CONCLUDE_ONE if negative else CONCLUDE_NONE
-            both = (*steps, *_triples(affirmative, 1), *_triples(negative, 2))
-            task = Task(f"{merge} {rules}", (TRIPLE, ANSWER), both)
+            merge = CONCLUDE_NONE
+            if negative:
+                merge = CONCLUDE if affirmative else CONCLUDE_ONE
+            graphs = (*_triples(affirmative, 1), *_triples(negative, 2))
+            task = Task(f"{merge} {rules}", (TRIPLE, ANSWER), (*steps, *graphs))
             conclusions.append(await session.ask(MODERATOR.name, task=task))
-            # Measured from this round's blueprint, before the next one takes its place.
-            moved = distance(blueprint, negative)
+
+            unchanged = epsilon is not None and distance(blueprint, negative) <= epsilon
             blueprint = negative
             # An opponent who stated no graph left it as it was, which must not pass for agreement.
-            if stated and epsilon is not None and moved <= epsilon:
+            if opposed and unchanged:
                 break
-        return last_read(conclusions)
+        return last_readable(conclusions)
+
+    async def _first_graph(self, session: Session) -> tuple[Blueprint, tuple[InputLine, ...]]:
+        """Returns the first blueprint graph and the steps that lead to the answer, from a file or an agent."""
+        question = replace(session.question, choices=())
+        if question.id in self._first_graphs:
+            # Graphs of other models may exceed the Size constraint, and come without steps.
+            return limited(self._first_graphs[question.id], SIZE), ()
+        pictures = pictures_among(question.evidence)
+        shown = ["the question"]
+        if len(pictures) < len(question.evidence):
+            shown.append("its context")
+        if pictures:
+            shown.append("its pictures")
+        draw = DRAW.format(shown=" and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]])))
+        drawn = await session.ask(SOLO.name, question=question, task=Task(f"{draw} {LIMITS}", (THOUGHT, TRIPLE)))
+        return stated_graph(drawn), input_lines(FieldKind.THOUGHT, drawn.values(THOUGHT.name))
 
 
 class WithoutGraph(System):
@@ -169,17 +180,18 @@ class WithoutGraph(System):
 
     async def discuss(self, session: Session) -> Message:
         await show_own(session, self.context)
-        asked = replace(session.question, choices=())
-        answers: list[Message] = []
+        question = replace(session.question, choices=())
+        conclusions: list[Message] = []
         # Each side hears the other's case of the round before, so that neither has the first word.
-        before: list[Message] = []
-        for number in range(self.context.systems.rounds):
-            first, second = (DEFEND, ATTACK) if number else (ADVOCATE, DISPUTE)
-            proponent = await session.ask(PROPONENT.name, question=asked, task=Task(first, (CASE,)), heard=before[1:])
-            opponent = await session.ask(OPPONENT.name, question=asked, task=Task(second, (CASE,)), heard=before[:1])
-            before = [proponent, opponent]
-            answers.append(await session.ask(MODERATOR.name, task=Task(SETTLE, (ANSWER,)), heard=before))
-        return last_read(answers)
+        cases: list[Message] = []
+        for round in range(self.context.systems.rounds):
+            task = Task(DEFEND if round else ADVOCATE, (CASE,))
+            advocacy = await session.ask(PROPONENT.name, question=question, task=task, heard=cases[1:])
+            task = Task(ATTACK if round else DISPUTE, (CASE,))
+            dispute = await session.ask(OPPONENT.name, question=question, task=task, heard=cases[:1])
+            cases = [advocacy, dispute]
+            conclusions.append(await session.ask(MODERATOR.name, task=Task(SETTLE, (ANSWER,)), heard=cases))
+        return last_readable(conclusions)
 
 
 def stated_graph(message: Message) -> Blueprint:
@@ -187,7 +199,7 @@ def stated_graph(message: Message) -> Blueprint:
     return limited(read_triples(message.values(TRIPLE.name)), SIZE)
 
 
-def last_read(messages: Sequence[Message]) -> Message:
+def last_readable(messages: Sequence[Message]) -> Message:
     """Returns the last readable message, or the last of all. There is at least one."""
     return next((message for message in reversed(messages) if message.status is Status.OK), messages[-1])
 

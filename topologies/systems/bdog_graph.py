@@ -36,8 +36,10 @@ class Blueprint:
     @property
     def entities(self) -> frozenset[str]:
         """Heads, and the tails of relations; the value of an attribute is no entity."""
-        tails = (t for _, r, t in self.triples if not is_attribute(r))
-        return frozenset(map(_key, (*(h for h, _, _ in self.triples), *tails, *self.alone)))
+        names = [*self.alone]
+        for head, relation, tail in self.triples:
+            names += [head] if is_attribute(relation) else [head, tail]
+        return frozenset(map(_key, names))
 
     @property
     def relations(self) -> frozenset[Edge]:
@@ -56,7 +58,7 @@ class Blueprint:
 
     def lines(self) -> tuple[str, ...]:
         """Returns the graph as `read_triples` reads it back, one triple each."""
-        return (*(" | ".join(edge) for edge in self.triples), *self.alone)
+        return (*map(" | ".join, self.triples), *self.alone)
 
 
 class Change(NamedTuple):
@@ -70,15 +72,17 @@ class Change(NamedTuple):
 def blueprint(triples: Iterable[Edge], alone: Iterable[str] = ()) -> Blueprint:
     """Makes a graph of triples and entities, each once, as spelt first. Triples with an empty part are left out."""
     edges: dict[Edge, Edge] = {}
-    for h, r, t in triples:
-        edge = _plain(h), _plain(r), _plain(t)
+    for head, relation, tail in triples:
+        edge = _plain(head), _plain(relation), _plain(tail)
         if all(edge):
             # The first spelling stays; the key ignores case, spaces and a final full stop.
             edges.setdefault(_edge_key(edge), edge)
     connected = Blueprint(tuple(edges.values()))
-    # Built from the back, so that the first spelling of a name stays.
-    names = {_key(name): name for name in reversed([_plain(name) for name in alone]) if name}
-    return Blueprint(connected.triples, tuple(names[key] for key in reversed(names) if key not in connected.entities))
+    names: dict[str, str] = {}
+    for name in map(_plain, alone):
+        if name and _key(name) not in connected.entities:
+            names.setdefault(_key(name), name)
+    return Blueprint(connected.triples, tuple(names.values()))
 
 
 def read_triples(lines: Iterable[str]) -> Blueprint:
@@ -87,11 +91,11 @@ def read_triples(lines: Iterable[str]) -> Blueprint:
     alone: list[str] = []
     for line in lines:
         bracketed = _BRACKETED.fullmatch(line.strip())
-        parts = [part.strip() for part in (bracketed[1] if bracketed else line).split("|")]
-        if len(parts) == 3:
-            triples.append((parts[0], parts[1], parts[2]))
-        elif len(parts) == 1:
-            alone.append(parts[0])
+        match (bracketed[1] if bracketed else line).split("|"):
+            case [head, relation, tail]:
+                triples.append((head, relation, tail))
+            case [name]:
+                alone.append(name)
     return blueprint(triples, alone)
 
 
@@ -102,10 +106,11 @@ def is_attribute(relation: str) -> bool:
 
 def change(before: Blueprint, after: Blueprint) -> Change:
     """Counts the differences from one graph to the next."""
-    old, new = (graph.entities | graph.relations for graph in (before, after))
-    was, now = before.attributes, after.attributes
-    updated = sum(was.get(name) != now.get(name) for name in was.keys() | now.keys())
-    return Change(added=len(new - old), pruned=len(old - new), updated=updated)
+    old = before.entities | before.relations
+    new = after.entities | after.relations
+    # By (entity, attribute): those that have other values, or that one of the graphs lacks.
+    updated = before.attributes.items() ^ after.attributes.items()
+    return Change(added=len(new - old), pruned=len(old - new), updated=len({name for name, _ in updated}))
 
 
 def distance(first: Blueprint, second: Blueprint) -> int:
@@ -119,19 +124,19 @@ def distance(first: Blueprint, second: Blueprint) -> int:
 
 def limited(graph: Blueprint, size: int) -> Blueprint:
     """Cuts a graph to its first `size` entities, with attributes and relations (Size constraint, section 4.1)."""
-    entities: dict[str, None] = {}
+    entities: set[str] = set()
 
-    def has_room(*names: str) -> bool:
-        # All new entities of a triple or none, as half a triple is none. A dict, as both ends may be the same.
-        new = dict.fromkeys(key for name in names if (key := _key(name)) not in entities)
-        if len(entities) + len(new) > size:
+    def has_room(names: Iterable[str]) -> bool:
+        # All new entities of a triple or none, as half a triple is none.
+        new = entities.union(map(_key, names))
+        if len(new) > size:
             return False
         entities.update(new)
         return True
 
     # The value of an attribute is no entity and takes no room.
-    triples = [(h, r, t) for h, r, t in graph.triples if has_room(*((h,) if is_attribute(r) else (h, t)))]
-    return blueprint(triples, [name for name in graph.alone if has_room(name)])
+    triples = [edge for edge in graph.triples if has_room(edge[:1] if is_attribute(edge[1]) else edge[::2])]
+    return blueprint(triples, [name for name in graph.alone if has_room([name])])
 
 
 def _plain(name: str) -> str:
@@ -144,4 +149,5 @@ def _key(name: str) -> str:
 
 
 def _edge_key(edge: Edge) -> Edge:
-    return _key(edge[0]), _key(edge[1]), _key(edge[2])
+    head, relation, tail = map(_key, edge)
+    return head, relation, tail

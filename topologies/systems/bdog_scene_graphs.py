@@ -5,6 +5,7 @@ The authors' own, by GPT-4 and Gemini, have dozens of shapes: objects or nodes, 
 
 import json
 import logging
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ _NAMES = ("name", "object", "entity", "label", "id", "type", "title")
 _HEADS = ("source", "subject", "from", "head", "object1", "entity1", "start")
 _TAILS = ("with", "target", "to", "tail", "object", "object2", "entity2", "end", "entity")
 _LABELS = ("relationship", "relation", "predicate", "type", "label", "name", "action")
+_ATTRIBUTES = ("attribute", "name", "key", "type")
 LABEL = "related to"  # of a relation without one
 
 
@@ -38,10 +40,15 @@ def read_blueprints(path: str | None) -> dict[str, Blueprint]:
         raise UserError(f"systems.blueprints={path}: cannot be read ({error}); name a JSON file of graphs") from None
     if not isinstance(entries, dict):
         raise UserError(f"systems.blueprints={path}: expected a JSON object of graphs by question id")
-    texts = {id: entry.get("kg") if isinstance(entry, dict) else entry for id, entry in entries.items()}
-    read = {id: read_scene_graph(text) for id, text in texts.items() if isinstance(text, str)}
-    graphs = {id: graph for id, graph in read.items() if graph}
-    if unread := len(entries) - len(graphs):
+
+    graphs = {}
+    for id, entry in entries.items():
+        text = entry.get("kg") if isinstance(entry, dict) else entry
+        graph = read_scene_graph(text) if isinstance(text, str) else Blueprint()
+        if graph:
+            graphs[id] = graph
+    if len(graphs) < len(entries):
+        unread = len(entries) - len(graphs)
         log.warning("%s: %d of %d graphs cannot be read and are drawn anew", path, unread, len(entries))
     return graphs
 
@@ -49,71 +56,111 @@ def read_blueprints(path: str | None) -> dict[str, Blueprint]:
 def read_scene_graph(text: str) -> Blueprint:
     """Reads the graph in the first JSON value of a text. Empty for a broken one: half would pass for a smaller."""
     # A sentence or a code fence before the JSON is skipped, and `raw_decode` ignores what follows it.
-    start = min((at for bracket in "{[" if (at := text.find(bracket)) >= 0), default=len(text))
+    start = re.search(r"[{\[]|$", text)
     try:
-        value, _ = json.JSONDecoder().raw_decode(text, start)
+        value, _ = json.JSONDecoder().raw_decode(text, start.start() if start else 0)
     except (json.JSONDecodeError, RecursionError):
         return Blueprint()
-    holder = _holder(value)
-    objects: list[Any] = []
-    for part in filter(None, _items(_first(holder, _OBJECTS))):
-        by_name = isinstance(part, dict) and all(isinstance(inner, dict) for inner in part.values())
-        objects += [{"name": name, **inner} for name, inner in part.items()] if by_name else [part]
-    nodes = [node for node in objects if isinstance(node, dict)]
-    # Edges may refer to objects by their ids.
-    names = {str(node["id"]): name for node in nodes if node.get("id") is not None and (name := _name(node))}
-    triples = [edge for node in nodes for edge in _of_object(node, names)]
-    for edge in _items(_first(holder, _RELATIONS)):
-        if isinstance(edge, dict):
-            heads, tails = (_called(_first(edge, keys), names) for keys in (_HEADS, _TAILS))
-            triples += [(head, _text(_first(edge, _LABELS)) or LABEL, tail) for head in heads for tail in tails]
-    return blueprint(triples, [name for node in objects if (name := _name(node))])
+    graph = _SceneGraph(_holder(value))
+    return blueprint(graph.edges(), graph.names())
+
+
+class _SceneGraph:
+    """The dictionary with the objects of a scene and their relations."""
+
+    def __init__(self, holder: dict[str, Any]) -> None:
+        self._relations = _items(_first(holder, _RELATIONS))
+        self._objects: list[Any] = []
+        for entry in filter(None, _items(_first(holder, _OBJECTS))):
+            # Objects may also be listed by their names.
+            if isinstance(entry, dict) and all(isinstance(value, dict) for value in entry.values()):
+                self._objects += [{"name": name, **value} for name, value in entry.items()]
+            else:
+                self._objects.append(entry)
+        self._names_by_id = {
+            str(entry["id"]): _name(entry)
+            for entry in self._objects
+            if isinstance(entry, dict) and entry.get("id") is not None
+        }
+
+    def names(self) -> list[str]:
+        """Returns the names of all objects."""
+        return [_name(entry) for entry in self._objects]
+
+    def edges(self) -> Iterator[Edge]:
+        """Yields attributes and relations of the objects, then the relations between them."""
+        for entry in self._objects:
+            if isinstance(entry, dict):
+                yield from self._edges_of(entry)
+        for relation in self._relations:
+            if isinstance(relation, dict):
+                tails = self._called(_first(relation, _TAILS))
+                for head in self._called(_first(relation, _HEADS)):
+                    yield from ((head, _label(relation), tail) for tail in tails)
+
+    def _edges_of(self, entry: dict[str, Any]) -> Iterator[Edge]:
+        head = _name(entry)
+        for key, value in entry.items():
+            if key in _RELATIONS:
+                for relation in _items(value):
+                    if isinstance(relation, dict):
+                        yield from self._relations_of(head, relation)
+            elif key == "attributes":
+                for part in _items(value):
+                    yield from _attributes(head, part)
+            # The id and the name itself are no attributes.
+            elif key != "id" and value != head:
+                yield from _attributes(head, {key: value})
+
+    def _relations_of(self, head: str, relation: dict[str, Any]) -> Iterator[Edge]:
+        """`{with: x, relationship: r}` or `{r: x}`, with one tail or several."""
+        tails = _first(relation, _TAILS)
+        ends = relation if tails is None else {_label(relation): tails}
+        for label, value in ends.items():
+            yield from ((head, label, tail) for tail in self._called(value))
+
+    def _called(self, value: Any) -> list[str]:
+        """Returns the names of a value's parts, which may be ids of objects."""
+        names = map(_name, _items(value))
+        return [self._names_by_id.get(name) or name for name in names if name]
 
 
 def _holder(value: Any) -> dict[str, Any]:
     """Finds the dictionary with the objects, at any depth. A bare list is the objects."""
-    if isinstance(value, dict):
-        if any(key in value for key in _OBJECTS):
-            return value
-        return next(filter(None, map(_holder, value.values())), {})
-    return {_OBJECTS[0]: value} if isinstance(value, list) and any(isinstance(part, dict) for part in value) else {}
+    if isinstance(value, list):
+        return {_OBJECTS[0]: value} if any(isinstance(part, dict) for part in value) else {}
+    if not isinstance(value, dict) or any(key in value for key in _OBJECTS):
+        return value if isinstance(value, dict) else {}
+    return next(filter(None, map(_holder, value.values())), {})
 
 
-def _of_object(node: dict[str, Any], names: dict[str, str]) -> Iterator[Edge]:
-    """Yields the attributes and relations in an object's own entry."""
-    head = _name(node)
-    for key, value in node.items():
-        if key in _RELATIONS:
-            for relation in filter(lambda each: isinstance(each, dict), _items(value)):
-                # `{with: x, relationship: r}` or `{r: x}`, with one tail or several.
-                tails = _first(relation, _TAILS)
-                ends = relation if tails is None else {(_text(_first(relation, _LABELS)) or LABEL): tails}
-                yield from ((head, label, tail) for label, end in ends.items() for tail in _called(end, names))
-        # The id and the name itself are no attributes.
-        elif key == "attributes" or (key != "id" and not (isinstance(value, str) and value == head)):
-            for part in _items(value if key == "attributes" else {key: value}):
-                if not isinstance(part, dict):
-                    yield head, "is", _text(part)
-                    continue
-                name = _text(_first(part, ("attribute", "name", "key", "type"))) if "value" in part else ""
-                pairs = {name: part["value"]} if name else part
-                yield from ((head, f"has {name}", _text(each)) for name, of in pairs.items() for each in _items(of))
+def _attributes(head: str, part: Any) -> Iterator[Edge]:
+    """Yields attributes: a text, `{attribute: a, value: v}`, or `{a: v}`."""
+    if not isinstance(part, dict):
+        yield head, "is", _text(part)
+        return
+    name = _text(_first(part, _ATTRIBUTES)) if "value" in part else ""
+    values = {name: part["value"]} if name else part
+    for name, value in values.items():
+        yield from ((head, f"has {name}", _text(item)) for item in _items(value))
 
 
-def _called(value: Any, names: dict[str, str]) -> list[str]:
-    return [names.get(name, name) for name in map(_name, _items(value)) if name]
+def _label(relation: dict[str, Any]) -> str:
+    return _text(_first(relation, _LABELS)) or LABEL
 
 
 def _name(node: Any) -> str:
     if not isinstance(node, dict):
         return _text(node)
-    stated = [_text(node[key]) for key in _NAMES if isinstance(node.get(key), str | int)]
+    names = [_text(node[key]) for key in _NAMES if isinstance(node.get(key), str | int)]
     # A name in words comes before a number, which is most often an id.
-    return next((name for name in stated if name and not name.isdigit()), stated[0] if stated else "")
+    return next((name for name in names if name and not name.isdigit()), names[0] if names else "")
 
 
 def _items(value: Any) -> list[Any]:
-    return [] if value is None else value if isinstance(value, list) else [value]
+    if value is None:
+        return []
+    return value if isinstance(value, list) else [value]
 
 
 def _first(node: dict[str, Any], keys: tuple[str, ...]) -> Any:
@@ -121,8 +168,9 @@ def _first(node: dict[str, Any], keys: tuple[str, ...]) -> Any:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, dict | list):
-        parts = value.items() if isinstance(value, dict) else (("", part) for part in value)
-        return ", ".join(f"{key} {_text(part)}".strip() for key, part in parts)
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_text(part)}".strip() for key, part in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(_text, value))
     # Booleans as JSON writes them.
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)

@@ -43,39 +43,45 @@ class CoreMmrag(System):
     async def discuss(self, session: Session) -> Message:
         own = await session.own()
         internal = await session.ask(SINGLE_AGENT, evidence=own, instruction=INTERNAL)
-        query, top_k = query_of(session.question), self.top_k
-        # The sources of each page, best page first: its picture, then its passages.
-        pages: list[Sequence[Source]]
-        if pictures := pictures_among(own):
-            alike = sources((await session.alike(pictures, top_k.pictures))[: top_k.pictures])
-            # Of a page with several pictures the one that is most alike.
-            first = {page(picture): picture for picture in reversed(alike)}
-            names = list(dict.fromkeys(map(page, alike)))
-            found = await asyncio.gather(
-                *(session.search(query, top_k.texts, mode="vector", pages={name}) for name in names)
-            )
-            pages = [(first[name], *sources(hits)) for name, hits in zip(names, found, strict=True)]
-        else:
-            both = await asyncio.gather(
+        pages = await self._pages(session, pictures_among(own))
+        if not pages:
+            return internal
+
+        seen = together(own, *pages)
+        numbers = {source.id: f"[{number}]" for number, source in enumerate(seen, 1)}
+        # A page as a line of the task: its title, and the numbers by which its sources are shown.
+        lines = [f"{part[0].title}: {', '.join(numbers[source.id] for source in part)}" for part in pages]
+        task = Task(CHOOSE, (CHOSEN,), input_lines(FieldKind.CANDIDATE, lines, numbered=True))
+        choice = await session.ask(SINGLE_AGENT, evidence=seen, task=task)
+        chosen, *_ = (*numbered(choice, FieldKind.SELECTED, pages), pages[0])
+
+        evidence = together(own, chosen)
+        external = await session.ask(SINGLE_AGENT, evidence=evidence, instruction=EXTERNAL)
+        return await session.ask(SINGLE_AGENT, evidence=evidence, heard=[internal, external], instruction=RECONCILE)
+
+    async def _pages(self, session: Session, pictures: Sequence[Source]) -> list[Sequence[Source]]:
+        """Retrieves pages, best first, each as its sources: its picture, then its passages."""
+        query = query_of(session.question)
+        top_k = self.top_k
+        if not pictures:
+            hits = await asyncio.gather(
                 session.search(query, top_k.pictures, kinds=PICTURES, radius=top_k.radius),
                 session.search(query, top_k.texts, radius=top_k.radius),
             )
-            of_page: dict[str, list[Source]] = {}
-            for source in together(*map(sources, both)):
-                of_page.setdefault(page(source), []).append(source)
-            pages = list(of_page.values())
-        if not pages:
-            return internal
-        seen = together(own, *pages)
-        # A page as a line of the task: its title, and the numbers by which its sources are shown.
-        numbers = [", ".join(f"[{seen.index(source) + 1}]" for source in part) for part in pages]
-        lines = [f"{part[0].title}: {shown}" for part, shown in zip(pages, numbers, strict=True)]
-        task = Task(CHOOSE, (CHOSEN,), input_lines(FieldKind.CANDIDATE, lines, numbered=True))
-        choice = await session.ask(SINGLE_AGENT, evidence=seen, task=task)
-        chosen = (*numbered(choice, FieldKind.SELECTED, pages), pages[0])[0]
-        shown = together(own, chosen)
-        external = await session.ask(SINGLE_AGENT, evidence=shown, instruction=EXTERNAL)
-        return await session.ask(SINGLE_AGENT, evidence=shown, heard=[internal, external], instruction=RECONCILE)
+            pages: dict[str, list[Source]] = {}
+            for source in together(*map(sources, hits)):
+                pages.setdefault(page(source), []).append(source)
+            return list(pages.values())
+
+        alike = sources(await session.alike(pictures, top_k.pictures))[: top_k.pictures]
+        # Of a page with several pictures the one that is most alike.
+        picture_of: dict[str, Source] = {}
+        for picture in alike:
+            picture_of.setdefault(page(picture), picture)
+        passages = await asyncio.gather(
+            *(session.search(query, top_k.texts, mode="vector", pages={title}) for title in picture_of)
+        )
+        return [(picture, *sources(hits)) for picture, hits in zip(picture_of.values(), passages, strict=True)]
 
 
 METHODS = (

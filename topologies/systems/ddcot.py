@@ -15,9 +15,9 @@ Zero-shot: hint and picture of the question, nothing retrieved.
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from actors.messages import Field, FieldKind, InputLine, Message, Modality, Role, Task, Value
+from actors.messages import Field, FieldKind, InputLine, Message, Modality, Role, Source, Task, Value
 from topologies.method import system
 from topologies.systems.helpers import ANSWER, STEPS, pictures_among, show_own
 from topologies.systems.session import Session, System, about, answer_of
@@ -55,37 +55,43 @@ class DDCoT(System):
 
     async def discuss(self, session: Session) -> Message:
         await show_own(session, self.context)
-        evidence = session.question.evidence
-        pictures = pictures_among(evidence)
-        words = about(session.question, [source for source in evidence if source not in pictures])
-        there = WITH_PICTURE if pictures else WITHOUT_PICTURE
-        divided = await session.ask(REASONER.name, question=words, task=Task(f"{DIVIDE} {there}", (PAIRS,)))
-        parts = divide(divided.values(PAIRS.name)) or {session.question.text: None}
-        # Uncertain sub-questions are answered from the pictures.
-        uncertain = [asked for asked, answer in parts.items() if answer is None] if pictures else []
-        turns = (
-            session.ask(RECOGNISER.name, question=about(session.question, pictures, q), task=RECOGNISE)
-            for q in uncertain
-        )
-        parts |= zip(uncertain, map(answer_of, await asyncio.gather(*turns)), strict=True)
-        given: list[InputLine] = []
-        for asked, answer in parts.items():
-            given.append(InputLine(FieldKind.SUB_QUESTION, asked, outcome=UNCERTAIN if answer is None else ""))
+        pictures = pictures_among(session.question.evidence)
+        words = about(session.question, [source for source in session.question.evidence if source not in pictures])
+        picture = WITH_PICTURE if pictures else WITHOUT_PICTURE
+        divided = await session.ask(REASONER.name, question=words, task=Task(f"{DIVIDE} {picture}", (PAIRS,)))
+        answers = divide(divided.values(PAIRS.name)) or {session.question.text: None}
+        if pictures:
+            answers |= await self._recognise(session, pictures, answers)
+
+        lines: list[InputLine] = []
+        for sub_question, answer in answers.items():
+            lines.append(InputLine(FieldKind.SUB_QUESTION, sub_question, outcome=UNCERTAIN if answer is None else ""))
             if answer is not None:
                 # With the question once more: a short answer alone states nothing.
-                given.append(InputLine(FieldKind.FOUND, f"{asked.rstrip(' ?')}: {answer}"))
-        task = Task(f"{INTEGRATE} {there}", (STEPS, ANSWER), tuple(given))
+                lines.append(InputLine(FieldKind.FOUND, f"{sub_question.rstrip(' ?')}: {answer}"))
+        task = Task(f"{INTEGRATE} {picture}", (STEPS, ANSWER), tuple(lines))
         return await session.ask(REASONER.name, question=words, task=task)
+
+    async def _recognise(
+        self, session: Session, pictures: Sequence[Source], answers: Mapping[str, str | None]
+    ) -> dict[str, str | None]:
+        """Asks about the pictures what is uncertain."""
+        uncertain = [sub_question for sub_question, answer in answers.items() if answer is None]
+        questions = [about(session.question, pictures, sub_question) for sub_question in uncertain]
+        messages = await asyncio.gather(
+            *(session.ask(RECOGNISER.name, question=question, task=RECOGNISE) for question in questions)
+        )
+        return dict(zip(uncertain, map(answer_of, messages), strict=True))
 
 
 def divide(lines: Sequence[str]) -> dict[str, str | None]:
     """Reads sub-questions with their answers from lines `question | answer`; None for an uncertain answer."""
-    parts: dict[str, str | None] = {}
+    answers: dict[str, str | None] = {}
     for line in lines:
-        asked, _, answer = (part.strip() for part in line.partition("|"))
-        if asked:
-            parts.setdefault(asked, None if _SAYS_NOTHING.fullmatch(answer) else answer)
-    return dict(list(parts.items())[:MOST])
+        sub_question, _, answer = (part.strip() for part in line.partition("|"))
+        if sub_question and len(answers) < MOST:
+            answers.setdefault(sub_question, None if _SAYS_NOTHING.fullmatch(answer) else answer)
+    return answers
 
 
 METHODS = (

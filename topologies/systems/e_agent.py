@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from actors.messages import Field, FieldKind, Message, Modality, Role, Task, Value
 from topologies.method import system
-from topologies.systems.helpers import SIMILAR, looked_up, pictures_among, together
+from topologies.systems.helpers import SIMILAR, look_up, pictures_among, together
 from topologies.systems.session import Session, System, sources
 from topologies.topology import SINGLE_AGENT
 
@@ -45,24 +45,27 @@ class EAgent(System):
     async def discuss(self, session: Session) -> Message:
         own = await session.own()
         plan = await session.ask(PLANNER.name, evidence=own, task=SEEING if pictures_among(own) else BLIND)
-        steps = planned(plan)[:MOST_CALLS]
+        calls = tool_calls(plan)[:MOST_CALLS]
         # Called in the plan's order, which the trace keeps, and then run at the same time.
-        results = await asyncio.gather(*(looked_up(session, *step, self.top_k, plan, own) for step in steps))
-        shown = together(own, *map(sources, results))
+        results = await asyncio.gather(
+            *(look_up(session, tool, words, self.top_k, of=plan, own=own) for tool, words in calls)
+        )
+        evidence = together(own, *map(sources, results))
         # A plan without a call has nothing to answer from.
-        return await session.ask(SINGLE_AGENT, evidence=shown, heard=[plan] if steps else ())
+        return await session.ask(SINGLE_AGENT, evidence=evidence, heard=[plan] if calls else ())
 
 
-def planned(plan: Message) -> list[tuple[str, str]]:
+def tool_calls(plan: Message) -> list[tuple[str, str]]:
     """Returns tool and words of each call that can be run, in order, each once."""
     calls: dict[tuple[str, str], None] = {}
     for step in plan.values(FieldKind.STEP):
         tool, _, words = (part.strip() for part in step.partition("|"))
         # Models repeat the quotation marks with which the prompt names the tools.
         tool = tool.strip("`\"'").lower()
-        # The question's picture is searched with, whatever the words: once is enough.
-        words = "" if tool == SIMILAR else words
-        if tool in TOOLS and (words or tool == SIMILAR):
+        if tool == SIMILAR:
+            # The question's picture is searched with, whatever the words: once is enough.
+            calls[tool, ""] = None
+        elif tool in TOOLS and words:
             calls[tool, words] = None
     return list(calls)
 

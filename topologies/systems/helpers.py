@@ -2,12 +2,14 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Collection, Sequence
+from collections import defaultdict
+from collections.abc import Awaitable, Collection, Iterable, Sequence
+from itertools import chain
 from typing import TypeVar
 
 from actors.messages import Field, FieldKind, Hit, Kind, Message, Modality, Role, Source, Value, page_of
 from topologies.method import PICTURES, MethodContext, TopK, query_of
-from topologies.systems.session import Session, about
+from topologies.systems.session import Session, about, sources
 
 T = TypeVar("T")
 SIMILAR = "similar"  # agents' name for the search by the question's own picture
@@ -21,9 +23,8 @@ NO_PASSAGE = "No passage was found for it: go by what you know and by whatever e
 
 async def show_own(session: Session, context: MethodContext) -> None:
     """Shows systems without retrieval the question's own hint and picture, or also evidence (`systems.context`)."""
-    own = await session.own()
-    found = session.question.evidence if context.systems.context == "retrieved" else ()
-    session.question = about(session.question, together(own, found))
+    retrieved = session.question.evidence if context.systems.context == "retrieved" else ()
+    session.question = about(session.question, together(await session.own(), retrieved))
 
 
 def pictures_among(group: Sequence[Source]) -> tuple[Source, ...]:
@@ -31,23 +32,24 @@ def pictures_among(group: Sequence[Source]) -> tuple[Source, ...]:
     return tuple(source for source in group if source.kind is Kind.IMAGE)
 
 
-def looked_up(
-    session: Session, where: str, words: str, top_k: TopK, of: Message, own: Sequence[Source] = ()
+def look_up(
+    session: Session, tool: str, words: str, top_k: TopK, of: Message, own: Sequence[Source] = ()
 ) -> Awaitable[tuple[Hit, ...]]:
     """Runs a search that an agent chose: `web`, `pictures`, pictures `similar` to the question's own, or texts."""
-    if where == SIMILAR:
+    if tool == SIMILAR:
         return session.alike(pictures_among(own), top_k.pictures, of=of)
-    if where == "web":
+    if tool == "web":
         return session.web(words, top_k.texts, of=of)
-    if where == "pictures":
+    if tool == "pictures":
         return session.search(words, top_k.pictures, kinds=PICTURES, radius=top_k.radius, of=of)
     return session.search(words, top_k.texts, radius=top_k.radius, of=of)
 
 
 def found_by_picture(session: Session, own: Sequence[Source], k: int) -> Awaitable[tuple[Hit, ...]]:
     """Finds the k pictures most like each of the question's own, best first. Else those nearest to its words."""
-    if query := pictures_among(own):
-        return session.alike(query, k)
+    pictures = pictures_among(own)
+    if pictures:
+        return session.alike(pictures, k)
     return session.search(query_of(session.question), k, kinds=PICTURES, mode="vector")
 
 
@@ -55,31 +57,30 @@ async def sections(
     session: Session, queries: Sequence[str | Source], pages: Collection[str], k: int, otherwise: int
 ) -> Sequence[tuple[Hit, ...]]:
     """Finds each query's k nearest passages and rows of these pages. Where there are none, `otherwise` of all pages."""
-    found = await asyncio.gather(*(session.search(q, k, mode="vector", pages=pages) for q in queries))
-    if any(found):
-        return found
-    return await asyncio.gather(*(session.search(q, otherwise, mode="vector") for q in queries))
+    in_pages = [session.search(query, k, mode="vector", pages=pages) for query in queries]
+    rankings = await asyncio.gather(*in_pages)
+    if any(rankings):
+        return rankings
+    return await asyncio.gather(*(session.search(query, otherwise, mode="vector") for query in queries))
 
 
-def together(*groups: Sequence[Source]) -> tuple[Source, ...]:
+def together(*groups: Iterable[Source]) -> tuple[Source, ...]:
     """Joins groups of sources, each source at its first place."""
-    kept: dict[str, Source] = {}
-    for group in groups:
-        for source in group:
-            kept.setdefault(source.id, source)
-    return tuple(kept.values())
+    by_id: dict[str, Source] = {}
+    for source in chain(*groups):
+        by_id.setdefault(source.id, source)
+    return tuple(by_id.values())
 
 
 def fused(rankings: Sequence[Sequence[Hit]], k: int) -> tuple[Source, ...]:
     """Takes the k best of several searches, by the sum of their reciprocal ranks."""
-    scores: dict[str, float] = {}
-    source_by_id: dict[str, Source] = {}
+    scores: dict[str, float] = defaultdict(float)
     for hits in rankings:
         for rank, hit in enumerate(hits):
-            scores[hit.source.id] = scores.get(hit.source.id, 0.0) + 1 / (FUSION_RANKS + rank)
-            source_by_id.setdefault(hit.source.id, hit.source)
+            scores[hit.source.id] += 1 / (FUSION_RANKS + rank)
+    found = together(*map(sources, rankings))
     # `sorted` is stable: equal sums stay in the order in which they were found.
-    return tuple(source_by_id[id] for id in sorted(scores, key=lambda id: -scores[id])[:k])
+    return tuple(sorted(found, key=lambda source: -scores[source.id])[:k])
 
 
 def page(source: Source) -> str:
@@ -87,8 +88,8 @@ def page(source: Source) -> str:
     return page_of(source.title)
 
 
-def numbered(message: Message, field: str, of: Sequence[T]) -> tuple[T, ...]:
+def numbered(message: Message, field: str, elements: Sequence[T]) -> tuple[T, ...]:
     """Returns the elements whose numbers (from 1) a field lists, each once. Other numbers are ignored."""
     numbers = [int(number) for value in message.values(field) for number in re.findall(r"\d+", value)]
     # A number named twice counts once; models also name numbers that were never shown.
-    return tuple(of[n - 1] for n in dict.fromkeys(numbers) if 1 <= n <= len(of))
+    return tuple(elements[number - 1] for number in dict.fromkeys(numbers) if 1 <= number <= len(elements))

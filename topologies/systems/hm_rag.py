@@ -27,10 +27,9 @@ Decided here:
 
 from asyncio import gather
 from collections import Counter
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import replace
-from functools import partial
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Any
 
 from actors.messages import Field, FieldKind, Kind, Message, Modality, Question, Role, Source, Task, Triple
@@ -41,7 +40,6 @@ from topologies.systems.helpers import together
 from topologies.systems.hm_rag_agreement import THRESHOLD, least_agreement
 from topologies.systems.session import Session, System, about, in_order, input_lines, sources
 
-CAPTIONS, THEMES = "captions", "themes"  # second searches of the vector agent and the graph agent
 VECTOR, GRAPH, WEB = BASES = ("vector", "graph", "web")
 AGENTS = {base: f"{base}_retriever" for base in BASES}
 _READS = {
@@ -113,116 +111,143 @@ class HmRag(System):
 
     async def discuss(self, session: Session) -> Message | str | None:
         own = await session.own()
-        in_captions = in_words(own)
-        sub_questions: Sequence[str] = ()
-        if self._decompose:
-            # Its text alone: choices and pictures ask for nothing.
-            shown = about(session.question, (), session.question.text)
-            judged = await session.ask(DECOMPOSER.name, question=shown, task=INTENTS)
-            # An unreadable count is taken for a single intent.
-            if judged.values(FieldKind.INTENTS) not in ((), ("1",)):
-                # It remembers the count that it just gave.
-                parts = await session.ask(DECOMPOSER.name, question=shown, task=DECOMPOSE, remembers=True)
-                sub_questions = list(dict.fromkeys(parts.values(FieldKind.SUB_QUESTION)))[:SUB_QUESTIONS]
-        answers, read, order = await self._answers(session, sub_questions, in_captions)
+        captions = in_words(own)
+        sub_questions = await self._sub_questions(session) if self._decompose else []
+        answers, evidence, order = await self._answers(session, sub_questions, captions)
         # One answer leaves nothing to compare, neither by vote nor by agreement.
         if len(self._bases) == 1:
             return answers[0]
         if not self._decide:
             return vote(session.question, answers)
+
         usable = [message for message in answers if message.answer is not None]
+        numbers = Counter(ballot(session.question, message.answer) for message in usable)
         consistency = self.context.systems.consistency
-        same = Counter(ballot(session.question, message.answer) for message in usable)
-        if consistency == "majority" and max(same.values(), default=0) > 1:
+        if consistency == "majority" and max(numbers.values(), default=0) > 1:
             return vote(session.question, usable)
         if consistency == "summaries":
             agreed = least_agreement(await self._summaries(session, usable)) >= THRESHOLD
         else:
-            agreed = consistency == "answers" and len(usable) > 1 and len(same) == 1
+            agreed = consistency == "answers" and len(usable) > 1 and len(numbers) == 1
         if agreed:
-            return await session.ask(LIGHT.name, evidence=in_captions, heard=usable)
-        everything, ordered = together(own, *read.values()), in_order(session.question, order)
-        return await session.ask(EXPERT.name, question=ordered, evidence=everything, heard=usable)
+            return await session.ask(LIGHT.name, evidence=captions, heard=usable)
+        question = in_order(session.question, order)
+        return await session.ask(EXPERT.name, question=question, evidence=together(own, evidence), heard=usable)
+
+    async def _sub_questions(self, session: Session) -> list[str]:
+        """Asks for the parts of a question with several intents."""
+        # Its text alone: choices and pictures ask for nothing.
+        question = about(session.question, (), session.question.text)
+        intents = await session.ask(DECOMPOSER.name, question=question, task=INTENTS)
+        # An unreadable count is taken for a single intent.
+        if intents.values(FieldKind.INTENTS) in ((), ("1",)):
+            return []
+        # It remembers the count that it just gave.
+        parts = await session.ask(DECOMPOSER.name, question=question, task=DECOMPOSE, remembers=True)
+        return list(dict.fromkeys(parts.values(FieldKind.SUB_QUESTION)))[:SUB_QUESTIONS]
 
     async def _answers(
         self, session: Session, sub_questions: Sequence[str], own: Sequence[Source]
-    ) -> tuple[list[Message], Mapping[str, tuple[Source, ...]], tuple[Source, ...]]:
-        """Returns the agents' answers, the sources read of each base, and the order of all numbers."""
-        read: dict[str, tuple[Source, ...]] = dict.fromkeys(self._bases, ())
-        past: dict[str, list[Message]] = {base: [] for base in self._bases}
+    ) -> tuple[list[Message], Sequence[Source], Sequence[Source]]:
+        """Returns the agents' answers, all sources that they read, and the order of the sources' numbers."""
+        evidence: dict[str, tuple[Source, ...]] = dict.fromkeys(self._bases, ())
+        answers: dict[str, list[Message]] = {base: [] for base in self._bases}
         # It only grows, so that references by number stay true for agents that hear them later.
         order = tuple(own)
-        # One after the other, as later sub-questions follow from earlier ones; None is the whole question, which is
+        whole = about(session.question, own)
+        # One after the other, as later sub-questions follow from earlier ones. The whole question comes last, and is
         # answered from all that was read for them.
-        for text in (*sub_questions, None):
-            part, shown = about(session.question, own, text), read
-            if text or not sub_questions:
+        for part in (*(about(session.question, own, text) for text in sub_questions), whole):
+            shown = evidence
+            if part is not whole or not sub_questions:
                 shown = await self._retrieve(session, part)
-                read = {base: together(read[base], shown[base]) for base in self._bases}
                 order = together(order, *shown.values())
-            # An agent always picks one of the choices: its reply's form has no other answer.
-            instruction = CHOOSE if part.choices else FROM_FOUND
-            ask = partial(session.ask, question=in_order(part, order), instruction=instruction)
-            turns = (ask(AGENTS[base], evidence=together(own, shown[base]), heard=past[base]) for base in self._bases)
-            for replies, message in zip(past.values(), await gather(*turns), strict=True):
-                replies.append(message)
-        return [replies[-1] for replies in past.values()], read, order
+                evidence = {base: together(evidence[base], shown[base]) for base in self._bases}
+            messages = await gather(
+                *(
+                    session.ask(
+                        AGENTS[base],
+                        question=in_order(part, order),
+                        evidence=together(own, shown[base]),
+                        heard=answers[base],
+                        # An agent always picks one of the choices: its reply's form has no other answer.
+                        instruction=CHOOSE if part.choices else FROM_FOUND,
+                    )
+                    for base in self._bases
+                )
+            )
+            for base, message in zip(self._bases, messages, strict=True):
+                answers[base].append(message)
+        return list(messages), together(*evidence.values()), order
 
     async def _retrieve(self, session: Session, part: Question) -> dict[str, tuple[Source, ...]]:
-        """Searches each base for a part of the question, all bases searched at once."""
-        query, k, keywords = query_of(part), self.top_k.texts, None
-        searches: dict[str, Awaitable[Any]] = {}
+        """Searches each base for a part of the question, all bases at once."""
+        searches: dict[str, Awaitable[tuple[Source, ...]]] = {}
         if GRAPH in self._bases:
             keywords = await session.ask(AGENTS[GRAPH], question=part, task=KEYWORDS)
-            searches[GRAPH] = session.graph(keywords.values(FieldKind.KEYWORD) or (query,), k, of=keywords)
-            themes = keywords.values(FieldKind.THEME) or (query,)
-            searches[THEMES] = session.graph(themes, k, themes=True, of=keywords)
+            searches[GRAPH] = self._subgraph(session, query_of(part), keywords)
         if VECTOR in self._bases:
-            near = partial(session.search, query, mode="vector", radius=self.top_k.radius)
-            searches |= {VECTOR: near(k), CAPTIONS: near(self.top_k.pictures, kinds=PICTURES)}
+            searches[VECTOR] = self._near(session, query_of(part))
         if WEB in self._bases:
-            # Eq. 12: the question without its choices.
-            searches[WEB] = session.web(part.text, k)
+            searches[WEB] = self._of_web(session, part)
         found = dict(zip(searches, await gather(*searches.values()), strict=True))
-        read = {base: sources(found[base]) for base in (VECTOR, WEB) if base in found}
-        if VECTOR in read:
-            read[VECTOR] += sources(found[CAPTIONS])
-        if GRAPH in self._bases:
-            # A triple that both levels found counts once.
-            subgraph = {triple.id: triple for triple in (*found[GRAPH], *found[THEMES])}.values()
-            names = list(dict.fromkeys(triple.head for triple in subgraph))[:ENTITIES]
-            # A second step: which entities to look up is known only from the triples.
-            described = await gather(*(session.entity(name, k, near=query, of=keywords) for name in names))
-            # The nearest of each entity first, so that no entity takes all of the places.
-            nearest = [source for ranks in zip_longest(*described) for source in ranks if source is not None]
-            read[GRAPH] = together([stated(triple) for triple in subgraph], together(nearest)[:k])
-        return {base: in_words(found) for base, found in read.items()}
+        return {base: in_words(found[base]) for base in (VECTOR, WEB, GRAPH) if base in found}
+
+    async def _near(self, session: Session, query: str) -> tuple[Source, ...]:
+        """Finds passages and captions by vectors (Eqs. 4-6)."""
+        radius = self.top_k.radius
+        texts, captions = await gather(
+            session.search(query, self.top_k.texts, mode="vector", radius=radius),
+            session.search(query, self.top_k.pictures, mode="vector", radius=radius, kinds=PICTURES),
+        )
+        return sources((*texts, *captions))
+
+    async def _subgraph(self, session: Session, query: str, keywords: Message) -> tuple[Source, ...]:
+        """Finds edges by keywords and themes, and descriptions of their first entities (Eqs. 10, 11)."""
+        k = self.top_k.texts
+        near, themed = await gather(
+            session.graph(keywords.values(FieldKind.KEYWORD) or (query,), k, of=keywords),
+            session.graph(keywords.values(FieldKind.THEME) or (query,), k, themes=True, of=keywords),
+        )
+        triples = (*near, *themed)
+        entities = list(dict.fromkeys(triple.head for triple in triples))[:ENTITIES]
+        # A second step: which entities to look up is known only from the triples.
+        descriptions = await gather(*(session.entity(name, k, near=query, of=keywords) for name in entities))
+        # The nearest of each entity first, so that no entity takes all of the places.
+        nearest = filter(None, chain.from_iterable(zip_longest(*descriptions)))
+        # A triple that both levels found counts once.
+        return together(map(stated, triples), together(nearest)[:k])
+
+    async def _of_web(self, session: Session, part: Question) -> tuple[Source, ...]:
+        """Searches the web for the question without its choices (Eq. 12)."""
+        return sources(await session.web(part.text, self.top_k.texts))
 
     async def _summaries(self, session: Session, answers: Sequence[Message]) -> list[str]:
         """Asks for a summary of each answer (S_v, S_g, S_w). One that lacks the answer is the answer itself."""
-        # Without evidence, so that a summary adds nothing to the answer.
-        texts = [str(message.answer) for message in answers]
-        tasks = [Task(SUMMARISE, SUMMARY, input_lines(FieldKind.ANSWER, [text], numbered=True)) for text in texts]
-        turns = zip(answers, tasks, strict=True)
-        summaries = await gather(
-            *(session.ask(message.agent, evidence=(), task=task, heard=(message,)) for message, task in turns)
-        )
-        compared = []
-        for text, message in zip(texts, summaries, strict=True):
-            named = (s for s in message.values(FieldKind.SUMMARY) if (text_form(text) or text) in (text_form(s) or ""))
-            compared.append(next(named, text))
-        return compared
+
+        async def summary(message: Message) -> str:
+            answer = str(message.answer)
+            task = Task(SUMMARISE, SUMMARY, input_lines(FieldKind.ANSWER, [answer], numbered=True))
+            # Without evidence, so that a summary adds nothing to the answer.
+            reply = await session.ask(message.agent, evidence=(), task=task, heard=(message,))
+            for text in reply.values(FieldKind.SUMMARY):
+                if (text_form(answer) or answer) in (text_form(text) or ""):
+                    return text
+            return answer
+
+        return await gather(*map(summary, answers))
 
 
 def in_words(group: Sequence[Source]) -> tuple[Source, ...]:
     """Replaces pictures by captions, or else titles, for agents that read no pictures (T_m, Eq. 2)."""
-    return tuple(
-        replace(source, kind=Kind.TEXT, text=source.text or source.title, image=None)
-        if source.kind is Kind.IMAGE
-        else source
-        for source in group
-        if source.kind is not Kind.IMAGE or source.text or source.title
-    )
+    texts = []
+    for source in group:
+        words = source.text or source.title
+        if source.kind is not Kind.IMAGE:
+            texts.append(source)
+        elif words:
+            texts.append(replace(source, kind=Kind.TEXT, text=words, image=None))
+    return tuple(texts)
 
 
 def stated(triple: Triple) -> Source:

@@ -18,7 +18,7 @@ them, and a missing one counts as one half. Decided here:
 import asyncio
 from collections.abc import Sequence
 
-from actors.messages import Field, FieldKind, Hit, Message, Task, Value
+from actors.messages import Field, FieldKind, Hit, Message, Source, Task, Value
 from topologies.method import query_of, system
 from topologies.systems.helpers import page, pictures_among, sections, together
 from topologies.systems.session import Session, System
@@ -43,55 +43,63 @@ class LlavaMr2ag(System):
 
     async def discuss(self, session: Session) -> Message:
         own = await session.own()
-        needed = await session.ask(SINGLE_AGENT, evidence=own, task=Task(NEEDED, (RETRIEVE,)))
+        reflection = await session.ask(SINGLE_AGENT, evidence=own, task=Task(NEEDED, (RETRIEVE,)))
         # Only a plain "no" goes without retrieval; an unreadable reply does not.
-        if needed.values(FieldKind.RETRIEVE) == ("no",):
+        if reflection.values(FieldKind.RETRIEVE) == ("no",):
             return await session.ask(SINGLE_AGENT, evidence=own)
+
         pictures = await session.pictures(own, self.top_k.pictures, self.top_k.radius)
-        query, k = query_of(session.question), self.top_k.texts
-        hits: Sequence[Hit]
-        if shown := pictures_among(own):
-            likeness: dict[str, float] = {}
-            for hit in (await session.alike(shown, self.top_k.pictures))[: self.top_k.pictures]:
-                # The best comes first.
-                likeness.setdefault(page(hit.source), hit.score)
-            [found] = await sections(session, [query], likeness, k, k)
-            # A passage has the score of its page, or else its own.
-            hits = [Hit(hit.source, likeness.get(page(hit.source), hit.score)) for hit in found]
-        else:
-            hits = await session.search(query, k, mode="vector", radius=self.top_k.radius)
+        own_pictures = pictures_among(own)
+        hits = await self._passages(session, own_pictures)
         task = Task(JUDGE, (RELEVANT, SURE))
-        verdicts: list[Message] = await asyncio.gather(
-            *(session.ask(SINGLE_AGENT, evidence=(hit.source, *shown), task=task) for hit in hits)
+        verdicts = await asyncio.gather(
+            *(session.ask(SINGLE_AGENT, evidence=(hit.source, *own_pictures), task=task) for hit in hits)
         )
-        relevant = [n for n, verdict in enumerate(verdicts) if verdict.values(FieldKind.RELEVANT) == ("yes",)]
+        relevant = [
+            (hit, verdict)
+            for hit, verdict in zip(hits, verdicts, strict=True)
+            if verdict.values(FieldKind.RELEVANT) == ("yes",)
+        ]
         if not relevant:
             return await session.ask(SINGLE_AGENT, evidence=together(own, pictures))
-        views = [together((hits[n].source,), own, pictures) for n in relevant]
+
+        evidence_of_turns = [together((hit.source,), own, pictures) for hit, _ in relevant]
         answers: list[Message] = await asyncio.gather(
-            *(session.ask(SINGLE_AGENT, evidence=view, instruction=FROM_PASSAGE) for view in views)
+            *(session.ask(SINGLE_AGENT, evidence=part, instruction=FROM_PASSAGE) for part in evidence_of_turns)
         )
         # A negative cosine would rank an unsure answer above a sure one.
-        scores = [max(0.0, hits[n].score) * certainty(verdicts[n]) for n in relevant]
-        return picked(answers, scores)
+        return best_answer(answers, [max(0.0, hit.score) * certainty(verdict) for hit, verdict in relevant])
+
+    async def _passages(self, session: Session, pictures: Sequence[Source]) -> Sequence[Hit]:
+        """Retrieves passages of the pages whose pictures look most like these, with the pages' scores."""
+        query = query_of(session.question)
+        top_k = self.top_k
+        if not pictures:
+            return await session.search(query, top_k.texts, mode="vector", radius=top_k.radius)
+        likeness: dict[str, float] = {}
+        for hit in (await session.alike(pictures, top_k.pictures))[: top_k.pictures]:
+            # The best comes first.
+            likeness.setdefault(page(hit.source), hit.score)
+        [hits] = await sections(session, [query], likeness, top_k.texts, top_k.texts)
+        # Where the pages have no passage, those of others have their own scores.
+        return [Hit(hit.source, likeness.get(page(hit.source), hit.score)) for hit in hits]
 
 
-def picked(answers: Sequence[Message], scores: Sequence[float]) -> Message:
-    """Picks the answer with the largest product of its passage's score and its own confidence.
+def best_answer(answers: Sequence[Message], scores: Sequence[float]) -> Message:
+    """Returns the answer with the largest product of its passage's score and its own confidence.
 
     Of equal ones the first; the first turn where none has an answer.
     """
-    answered = [n for n, message in enumerate(answers) if message.answer is not None]
-    # -n: `max` must prefer the better ranked passage of equal products.
-    return answers[max(answered, key=lambda n: (scores[n] * certainty(answers[n]), -n), default=0)]
+    readable = [number for number, message in enumerate(answers) if message.answer is not None]
+    # `max` returns the first of equal products, which has the better ranked passage.
+    return answers[max(readable, key=lambda number: scores[number] * certainty(answers[number]), default=0)]
 
 
 def certainty(message: Message) -> float:
-    """Probability of a verdict, or else the confidence that the reply states. One half for none."""
-    if (probability := dict(message.likelihoods).get(FieldKind.RELEVANT)) is not None:
+    """Returns the probability of a verdict, or else the confidence that the reply states. One half for none."""
+    probability = dict(message.likelihoods).get(FieldKind.RELEVANT, message.confidence)
+    if probability is not None:
         return probability
-    if message.confidence is not None:
-        return message.confidence
     stated = message.values(FieldKind.CONFIDENCE)
     return float(stated[0]) if stated else 0.5
 

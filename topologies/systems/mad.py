@@ -69,26 +69,26 @@ class Debate(System):
 
     async def discuss(self, session: Session) -> Message | None:
         await show_own(session, self.context)
-        turns_of: dict[str, list[Message]] = {AFFIRMATIVE.name: [], NEGATIVE.name: []}
-        for number in range(ROUNDS):
-            for side, other, opening in ((AFFIRMATIVE, NEGATIVE, OPEN), (NEGATIVE, AFFIRMATIVE, OPPOSE)):
-                # All that it heard so far: its memory holds only its own turns.
-                heard = turns_of[other.name]
-                task = REPLY if number else opening
-                turn = await session.ask(side.name, task=task, heard=heard, remembers=True)
-                turns_of[side.name].append(turn)
-            debate = [message for pair in zip(*turns_of.values(), strict=True) for message in pair]
+        affirmative: list[Message] = []
+        negative: list[Message] = []
+        for round in range(ROUNDS):
+            # Each hears all turns of the other: its memory holds only its own.
+            task = REPLY if round else OPEN
+            affirmative.append(await session.ask(AFFIRMATIVE.name, task=task, heard=negative, remembers=True))
+            task = REPLY if round else OPPOSE
+            negative.append(await session.ask(NEGATIVE.name, task=task, heard=affirmative, remembers=True))
+            debate = [message for turns in zip(affirmative, negative, strict=True) for message in turns]
             verdict = await session.ask(MODERATOR.name, task=PREFER, heard=debate, remembers=True)
-            preferred = verdict.values(SIDE.name)
-            if preferred and preferred[-1] in turns_of and answer_of(verdict) is not None:
+            sides = verdict.values(SIDE.name)
+            if sides and sides[-1] in (AFFIRMATIVE.name, NEGATIVE.name) and answer_of(verdict) is not None:
                 return verdict
-        first = [messages[0] for messages in turns_of.values()]
-        if not any(message.status is Status.OK for message in first):
-            # There is no answer to judge.
-            return None
+
         # The judge decides from the answers of the first round and its own list of them.
-        await session.ask(JUDGE.name, task=LIST, heard=first)
-        return await session.ask(JUDGE.name, task=DECIDE, heard=first, remembers=True)
+        openings = [affirmative[0], negative[0]]
+        if not any(message.status is Status.OK for message in openings):
+            return None
+        await session.ask(JUDGE.name, task=LIST, heard=openings)
+        return await session.ask(JUDGE.name, task=DECIDE, heard=openings, remembers=True)
 
 
 METHODS = (

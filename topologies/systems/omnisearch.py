@@ -7,9 +7,11 @@ Pictures that are found go to the planner itself. After five searches, or where 
 for one. A plan that cannot be read ends the search, and so does one without words to search for.
 """
 
-from actors.messages import Field, FieldKind, InputLine, Message, Modality, Role, Task, Value
+from collections.abc import Sequence
+
+from actors.messages import Field, FieldKind, InputLine, Message, Modality, Role, Source, Task, Value
 from topologies.method import system
-from topologies.systems.helpers import SIMILAR, looked_up, pictures_among, together
+from topologies.systems.helpers import SIMILAR, look_up, pictures_among, together
 from topologies.systems.session import Session, System, about, in_order, sources
 from topologies.topology import SINGLE_AGENT
 
@@ -56,39 +58,55 @@ class OmniSearch(System):
     """Searches of `top_k.texts` passages (or web results) or `top_k.pictures` each, and the answer."""
 
     async def discuss(self, session: Session) -> Message:
+        own = await session.own()
+        evidence = own
         # The planner reads the solver's references by number, so each source keeps its number from turn to turn.
-        order = read = own = await session.own()
-        # Only a question with a picture has similar ones.
-        places = [place for place in PLACES if place != SIMILAR or pictures_among(own)]
-        asked = PLAN.format(places=", ".join(PLACES[place] for place in places))
-        action = Field(FieldKind.ACTION, "in one word, where to look next or that you finish", (*places, FINISH))
-        solved: list[Message] = []
-        given: list[InputLine] = []
+        order = own
+        solutions: list[Message] = []
+        lines: list[InputLine] = []
         for _ in range(MOST_SEARCHES):
-            task, shown = Task(asked, (THOUGHT, action, *STEP), tuple(given)), in_order(session.question, order)
-            plan = await session.ask(PLANNER.name, question=shown, evidence=read, task=task, remembers=True)
+            plan = await session.ask(
+                PLANNER.name,
+                question=in_order(session.question, order),
+                evidence=evidence,
+                task=task_of(own, lines),
+                remembers=True,
+            )
             if plan.values(FieldKind.ACTION) == (FINISH,) and plan.values(FieldKind.ANSWER):
                 return plan
-            where, sub_question, query = step(plan)
-            if not where or not (query or where == SIMILAR):
+            place, sub_question, query = step(plan)
+            if not place or not (query or place == SIMILAR):
                 break
-            results = sources(await looked_up(session, where, query, self.top_k, plan, own))
+
+            results = sources(await look_up(session, place, query, self.top_k, of=plan, own=own))
             order = together(order, results)
-            if where in ("pictures", SIMILAR):
-                read = together(read, results)
+            if place in ("pictures", SIMILAR):
+                evidence = together(evidence, results)
                 titles = "; ".join(picture.title for picture in results)
-                found = f"pictures, shown to you: {titles}" if results else "no picture"
+                finding = f"pictures, shown to you: {titles}" if results else "no picture"
             else:
-                shown = in_order(about(session.question, together(own, results), sub_question), order)
-                instruction = SOLVE if results else UNFOUND
-                solution = await session.ask(SINGLE_AGENT, question=shown, instruction=instruction)
-                solved.append(solution)
-                known = solution.answer is not None
-                found = f"{solution.content} Answer: {solution.answer}" if known else "nothing that answers it"
-            given += [InputLine(FieldKind.SUB_QUESTION, sub_question)] if sub_question else []
-            given.append(InputLine(FieldKind.FOUND, found))
-        shown = in_order(about(session.question, read), order)
-        return await session.ask(PLANNER.name, question=shown, heard=solved, remembers=True)
+                question = about(session.question, together(own, results), sub_question)
+                solution = await session.ask(
+                    SINGLE_AGENT, question=in_order(question, order), instruction=SOLVE if results else UNFOUND
+                )
+                solutions.append(solution)
+                finding = "nothing that answers it"
+                if solution.answer is not None:
+                    finding = f"{solution.content} Answer: {solution.answer}"
+            if sub_question:
+                lines.append(InputLine(FieldKind.SUB_QUESTION, sub_question))
+            lines.append(InputLine(FieldKind.FOUND, finding))
+
+        question = in_order(about(session.question, evidence), order)
+        return await session.ask(PLANNER.name, question=question, heard=solutions, remembers=True)
+
+
+def task_of(own: Sequence[Source], lines: Sequence[InputLine]) -> Task:
+    """Makes the planner's task. Only a question with a picture has similar ones to look for."""
+    places = [place for place in PLACES if place != SIMILAR or pictures_among(own)]
+    action = Field(FieldKind.ACTION, "in one word, where to look next or that you finish", (*places, FINISH))
+    plan = PLAN.format(places=", ".join(PLACES[place] for place in places))
+    return Task(plan, (THOUGHT, action, *STEP), tuple(lines))
 
 
 def step(plan: Message) -> tuple[str, str, str]:
@@ -96,10 +114,11 @@ def step(plan: Message) -> tuple[str, str, str]:
 
     A missing sub-question is replaced by the words, and missing words by the sub-question.
     """
-    action, query = plan.values(FieldKind.ACTION), plan.values(FieldKind.QUERY)
-    sub_question = plan.values(FieldKind.SUB_QUESTION) or query
-    where = "" if action in ((), (FINISH,)) else action[0]
-    return where, " ".join(sub_question), " ".join(query or sub_question)
+    action = plan.values(FieldKind.ACTION)
+    query = " ".join(plan.values(FieldKind.QUERY))
+    sub_question = " ".join(plan.values(FieldKind.SUB_QUESTION))
+    place = "" if action in ((), (FINISH,)) else action[0]
+    return place, sub_question or query, query or sub_question
 
 
 METHODS = (

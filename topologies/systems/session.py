@@ -21,12 +21,13 @@ from actors.messages import (
     Task,
     Trace,
     Triple,
+    Turn,
     derive_seed,
 )
 from topologies.method import PICTURES, TEXTS, Library, MethodContext, query_of
 from topologies.topology import Ask, Discussion, heard_equally
 
-F = TypeVar("F", Hit, Triple, Source)  # what a search finds
+Result = TypeVar("Result", Hit, Triple, Source)  # of a search
 
 
 class Session:
@@ -34,20 +35,23 @@ class Session:
 
     Turns and searches are numbered when they are called. Several may be under way at once, if they are called at one
     place in the code (`asyncio.gather`): calls must never depend on which of them ends first.
+
+    question: as turns show it; a system may set other evidence.
+    paths, descriptions: of the trace, for systems that search a graph for paths.
     """
 
     def __init__(self, method: str, question: Question, ask: Ask, library: Library, seed: int, sample: int = 0) -> None:
-        self.question = question  # as turns show it; a system may set other evidence
+        self.question = question
+        self.paths: tuple[tuple[str, ...], ...] | None = None
+        self.descriptions: tuple[tuple[str, str], ...] = ()
         self._discussion = Discussion(method, question, seed, sample)
         self._ask = ask
         self._library = library
-        self._turns: list[Message | None] = []  # by number; None until the turn is answered
-        self._spoken: dict[str, int] = {}  # turns by agent, in the order of first turns, which is the trace's
-        self._read: dict[str, None] = {}  # an ordered set: ids of all sources that any turn was shown
-        self._lookups: list[Lookup | None] = []  # in the order of the calls; None until the results are there
-        # Of the trace, for systems that search a graph for paths.
-        self.paths: tuple[tuple[str, ...], ...] | None = None
-        self.descriptions: tuple[tuple[str, str], ...] = ()
+        # By place; None until the turn is answered, or the search is over.
+        self._messages: list[Message | None] = []
+        self._lookups: list[Lookup | None] = []
+        self._turns_of: dict[str, int] = {}  # number of turns by agent, in the order of first turns
+        self._evidence: dict[str, None] = {}  # ids of all sources that any turn was shown, in order
 
     def ask(
         self,
@@ -71,21 +75,21 @@ class Session:
         remembers: the agent reads all its earlier messages of this discussion (none of its turns may be under way).
         scene: the subject of a turn that, with its seed, does not depend on the question: it is computed once.
         """
-        # Turns are numbered here and not in `answered`: a coroutine starts only when it is awaited.
-        self._turns.append(None)
-        number = len(self._turns)
-        # Before this turn is counted: an agent remembers only the earlier ones.
-        recall = self._spoken.get(agent, 0) if remembers else 0
-        self._spoken[agent] = self._spoken.get(agent, 0) + 1
+        # Numbered here, as a coroutine starts only when it is awaited.
+        self._messages.append(None)
+        earlier_turns = self._turns_of.get(agent, 0)
+        self._turns_of[agent] = earlier_turns + 1
+
         shown = question or self.question
-        shown = shown if evidence is None else about(shown, evidence)
-        self._read |= dict.fromkeys(source.id for source in shown.evidence)
+        if evidence is not None:
+            shown = about(shown, evidence)
+        self._evidence |= dict.fromkeys(source.id for source in shown.evidence)
         turn = self._discussion.turn(
             agent,
-            number,
+            len(self._messages),
             heard_equally(heard),
             question=shown,
-            recall=recall,
+            recall=earlier_turns if remembers else 0,
             instruction=instruction,
             task=task,
             inputs=tuple(inputs),
@@ -93,12 +97,7 @@ class Session:
         )
         if scene:
             turn = replace(turn, seed=derive_seed(self._discussion.seed, "scene", scene, agent))
-
-        async def answered() -> Message:
-            self._turns[number - 1] = message = await self._ask(turn)
-            return message
-
-        return answered()
+        return self._take(turn)
 
     async def own(self) -> tuple[Source, ...]:
         """Returns the sources that are part of the question itself."""
@@ -117,94 +116,94 @@ class Session:
         of: Message | None = None,
     ) -> Awaitable[tuple[Hit, ...]]:
         """Searches passages and rows, or pictures, by `Library.search`; `of` is the turn that asked for it."""
-        base = "pictures" if set(kinds) == PICTURES else "texts"
+        search = Search(
+            query,
+            k,
+            kinds=frozenset(kinds),
+            mode=mode,
+            radius=radius,
+            docs=None if docs is None else frozenset(docs),
+            pages=None if pages is None else frozenset(pages),
+        )
+        base = "pictures" if search.kinds == PICTURES else "texts"
         # A picture as query has no words for the record.
         words = query if isinstance(query, str) else f"source {query.id}"
-        among = (None if docs is None else frozenset(docs), None if pages is None else frozenset(pages))
-        search = self._library.search(self.question, Search(query, k, frozenset(kinds), mode, radius, *among))
-        return self._noted(search, base, words, of)
+        return self._note(self._library.search(self.question, search), base, words, of)
 
     async def pictures(self, own: Sequence[Source], k: int, radius: float | None) -> tuple[Source, ...]:
         """Returns the question's own pictures, or else (MultimodalQA) the k best for its words."""
-        shown = tuple(source for source in own if source.kind is Kind.IMAGE)
-        return shown or sources(await self.search(query_of(self.question), k, kinds=PICTURES, radius=radius))
+        pictures = tuple(source for source in own if source.kind is Kind.IMAGE)
+        return pictures or sources(await self.search(query_of(self.question), k, kinds=PICTURES, radius=radius))
 
     def alike(self, pictures: Sequence[Source], k: int, *, of: Message | None = None) -> Awaitable[tuple[Hit, ...]]:
         """Finds the k pictures most like each of some pictures: each once, with its best score, best first."""
-        # More by their number: they may be indexed too, and are dropped below.
-        searches = [
-            self.search(picture, k + len(pictures) if k else 0, kinds=PICTURES, mode="vector", of=of)
-            for picture in pictures
-        ]
-
-        async def merged() -> tuple[Hit, ...]:
-            best: dict[str, Hit] = {}
-            given = {picture.id for picture in pictures}
-            for hits in await asyncio.gather(*searches):
-                for hit in [hit for hit in hits if hit.source.id not in given][:k]:
-                    known = best.setdefault(hit.source.id, hit)
-                    best[hit.source.id] = max(known, hit, key=attrgetter("score"))
-            return tuple(sorted(best.values(), key=attrgetter("score"), reverse=True))
-
-        return merged()
+        # More by their number: they may be indexed too, and are left out of the results.
+        most = k + len(pictures) if k else 0
+        searches = [self.search(picture, most, kinds=PICTURES, mode="vector", of=of) for picture in pictures]
+        return _merged(searches, {picture.id for picture in pictures}, k)
 
     def web(self, query: str, k: int, *, of: Message | None = None) -> Awaitable[tuple[Hit, ...]]:
         """Searches the web (`Library.web`)."""
-        return self._noted(self._library.web(self.question, query, k), "web", query, of)
+        return self._note(self._library.web(self.question, query, k), "web", query, of)
 
     def graph(
         self, words: Sequence[str], k: int, *, themes: bool = False, of: Message | None = None
     ) -> Awaitable[tuple[Triple, ...]]:
         """Searches edges of the knowledge graph near entities, or with `themes` near relations (`Library.graph`)."""
         search = self._library.graph(self.question, words, k, level="theme" if themes else "entity")
-        return self._noted(search, "themes" if themes else "graph", "; ".join(words), of)
+        return self._note(search, "themes" if themes else "graph", "; ".join(words), of)
 
     def neighbours(self, entity: str) -> Awaitable[tuple[Triple, ...]]:
         """Returns all edges of an entity."""
-        return self._noted(self._library.neighbours(self.question, entity), "neighbours", entity, None)
+        return self._note(self._library.neighbours(self.question, entity), "neighbours", entity)
 
     def entity(
         self, name: str, k: int | None = None, *, near: str = "", of: Message | None = None
     ) -> Awaitable[tuple[Source, ...]]:
         """Returns an entity's description and pictures (`Library.entity`)."""
-        return self._noted(self._library.entity(self.question, name, k, near=near), "entity", name, of)
+        return self._note(self._library.entity(self.question, name, k, near=near), "entity", name, of)
 
     def trace(self, answer: Message | str | None) -> Trace:
         """Writes the trace.
 
         answer: the turn that closed the discussion, an answer of no turn (a vote), or None.
         """
-        closed = answer if isinstance(answer, Message) else None
+        last = answer if isinstance(answer, Message) else None
         # A vote without a winner counts as an answer that could not be read.
         status = Status.UNPARSED if answer is None else Status.OK
         return self._discussion.trace(
-            self._spoken,
+            self._turns_of,
             # A turn that was called and cancelled has no message.
-            [turn for turn in self._turns if turn is not None],
-            answer=answer_of(closed) if closed else answer,
-            status=closed.status if closed else status,
-            evidence=tuple(self._read),
-            decision=(closed.agent,) if closed else (),
-            lookups=tuple(lookup for lookup in self._lookups if lookup is not None),
+            [message for message in self._messages if message],
+            answer=answer_of(last) if last else answer,
+            status=last.status if last else status,
+            evidence=tuple(self._evidence),
+            decision=(last.agent,) if last else (),
+            lookups=tuple(lookup for lookup in self._lookups if lookup),
             paths=self.paths,
             descriptions=self.descriptions,
         )
 
-    def _noted(
-        self, search: Awaitable[tuple[F, ...]], base: str, query: str, of: Message | None
-    ) -> Awaitable[tuple[F, ...]]:
+    async def _take(self, turn: Turn) -> Message:
+        message = await self._ask(turn)
+        self._messages[turn.round - 1] = message
+        return message
+
+    def _note(
+        self, search: Awaitable[tuple[Result, ...]], base: str, query: str, of: Message | None = None
+    ) -> Awaitable[tuple[Result, ...]]:
         """Runs a search and records its results at its place among the lookups."""
         # The place is taken now, as searches under way at once may end in any order.
+        place = len(self._lookups)
         self._lookups.append(None)
-        place = len(self._lookups) - 1
 
-        async def recorded_search() -> tuple[F, ...]:
-            found = await search
-            ids = tuple(each.source.id if isinstance(each, Hit) else each.id for each in found)
+        async def noted() -> tuple[Result, ...]:
+            results = await search
+            ids = tuple(result.source.id if isinstance(result, Hit) else result.id for result in results)
             self._lookups[place] = Lookup(base, query, ids, of.id if of else "")
-            return found
+            return results
 
-        return recorded_search()
+        return noted()
 
 
 class System:
@@ -226,8 +225,8 @@ class System:
 
 def answer_of(message: Message) -> str | None:
     """Returns the answer of a message or of a field in a task's reply, or None."""
-    stated = message.values(FieldKind.ANSWER)
-    return stated[-1] if stated else message.answer
+    answers = message.values(FieldKind.ANSWER)
+    return answers[-1] if answers else message.answer
 
 
 def about(question: Question, evidence: Sequence[Source], text: str | None = None) -> Question:
@@ -250,3 +249,13 @@ def input_lines(kind: FieldKind, texts: Iterable[str], numbered: bool = False) -
 def sources(hits: Sequence[Hit]) -> tuple[Source, ...]:
     """Returns the sources of hits, in their order."""
     return tuple(hit.source for hit in hits)
+
+
+async def _merged(searches: Sequence[Awaitable[tuple[Hit, ...]]], queries: Collection[str], k: int) -> tuple[Hit, ...]:
+    """Returns the k best pictures of each search, without the queries: each once, with its best score, best first."""
+    best: dict[str, Hit] = {}
+    for hits in await asyncio.gather(*searches):
+        for hit in [hit for hit in hits if hit.source.id not in queries][:k]:
+            earlier = best.setdefault(hit.source.id, hit)
+            best[hit.source.id] = max(earlier, hit, key=attrgetter("score"))
+    return tuple(sorted(best.values(), key=attrgetter("score"), reverse=True))

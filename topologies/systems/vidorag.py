@@ -85,83 +85,83 @@ class ViDoRAG(System):
 
     async def discuss(self, session: Session) -> Message:
         own = await session.own()
+        retrieved = await self._retrieved(session)
         # The question's own sources are always read, so they are no candidates.
-        candidates = together(own, await self._retrieved(session))[len(own) :]
+        candidates = together(own, retrieved)[len(own) :]
         # One list for all, as the agents hear each other's numbers.
-        listed = (*candidates, *own)
-        session.question = in_order(session.question, listed)
+        order = (*candidates, *own)
+        session.question = in_order(session.question, order)
         picked: tuple[Source, ...] = ()
-        inspection: Message | None = None
-        rests_on: Sequence[Source] = ()
-        left = candidates
+        basis: Sequence[Source] = ()
+        inspection: list[Message] = []  # the last one, if any
         for _ in range(MOST_ROUNDS):
-            if not left:
+            if not candidates:
                 break
-            task, heard = Task(SEEK, SEEN), [] if inspection is None else [inspection]
-            message = await session.ask(SEEKER.name, evidence=left, task=task, heard=heard)
-            chosen = tuple(source for source in numbered(message, FieldKind.SELECTED, listed) if source in left)
+            search = await session.ask(SEEKER.name, evidence=candidates, task=Task(SEEK, SEEN), heard=inspection)
+            picks = [source for source in numbered(search, FieldKind.SELECTED, order) if source in candidates]
             # Nothing picked at first: all go on, so that no source is lost. Later it ends the search.
-            if message.status is not Status.OK or (inspection is None and not chosen):
-                chosen = left
-            if not chosen:
+            if search.status is not Status.OK or not (inspection or picks):
+                picks = list(candidates)
+            if not picks:
                 break
-            left = tuple(source for source in left if source not in chosen)
-            picked = (*picked, *chosen)
-            read = together(own, picked)
-            task = Task(INSPECT, INSPECTED)
-            inspection = await session.ask(INSPECTOR.name, evidence=read, task=task)
-            named = [source for source in numbered(inspection, FieldKind.SELECTED, listed) if source in read]
-            if inspection.values(FieldKind.ENOUGH) == ("no",):
-                picked = tuple(source for source in picked if source in named)
-                continue
+            candidates = tuple(source for source in candidates if source not in picks)
+            picked = (*picked, *picks)
+
+            evidence = together(own, picked)
+            message = await session.ask(INSPECTOR.name, evidence=evidence, task=Task(INSPECT, INSPECTED))
+            inspection = [message]
+            basis = [source for source in numbered(message, FieldKind.SELECTED, order) if source in evidence]
             # A failed inspection ends the search as well.
-            if inspection.values(FieldKind.ANSWER) and set(picked) <= set(named):
-                return inspection
-            rests_on = named
-            break
-        shown, heard = together(own, rests_on or picked), [] if inspection is None else [inspection]
-        return await session.ask(SYNTHESISER.name, evidence=shown, heard=heard)
+            if message.values(FieldKind.ENOUGH) != ("no",):
+                if message.values(FieldKind.ANSWER) and set(picked) <= set(basis):
+                    return message
+                break
+            picked = tuple(source for source in picked if source in basis)
+            basis = ()
+
+        return await session.ask(SYNTHESISER.name, evidence=together(own, basis or picked), heard=inspection)
 
     async def _retrieved(self, session: Session) -> tuple[Source, ...]:
         """Retrieves the sources in the better component of each modality's scores; pages as their pictures."""
-        words, radius = query_of(session.question), self.top_k.radius
-        searches = (
-            # Twice as many as wanted, so that the mixture has irrelevant scores to tell apart.
-            session.search(words, 2 * self.top_k.texts, mode="vector", radius=radius),
-            session.search(words, 2 * self.top_k.pictures, kinds=PICTURES, mode="vector", radius=radius),
+        query = query_of(session.question)
+        top_k = self.top_k
+        # Twice as many as wanted, so that the mixture has irrelevant scores to tell apart.
+        texts, pictures = await asyncio.gather(
+            session.search(query, 2 * top_k.texts, mode="vector", radius=top_k.radius),
+            session.search(query, 2 * top_k.pictures, kinds=PICTURES, mode="vector", radius=top_k.radius),
         )
-        texts, pictures = await asyncio.gather(*searches)
-        found = sources(relevant(texts, self.top_k.texts))
-        if docs := {source.doc for source in found}:
+        passages = sources(relevant(texts, top_k.texts))
+        if docs := {passage.doc for passage in passages}:
             # A text that is the wording of a page is replaced by the page's picture.
-            hits = await session.search(words, len(docs), kinds=PICTURES, mode="vector", docs=docs)
+            hits = await session.search(query, len(docs), kinds=PICTURES, mode="vector", docs=docs)
             pages = {(picture.doc, picture.text): picture for picture in sources(hits)}
-            found = tuple(pages.get((source.doc, source.text), source) for source in found)
-        return together(found, sources(relevant(pictures, self.top_k.pictures)))
+            passages = tuple(pages.get((passage.doc, passage.text), passage) for passage in passages)
+        return together(passages, sources(relevant(pictures, top_k.pictures)))
 
 
 def relevant(hits: Sequence[Hit], k: int) -> tuple[Hit, ...]:
     """Keeps hits in the better component of their scores, best first: five at least, k at most."""
     ordered = sorted(hits, key=lambda hit: -hit.score)
-    return tuple(ordered[place] for place in kept([hit.score for hit in ordered], min(LEAST, k), k))
+    places = better_component([hit.score for hit in ordered], min(LEAST, k), k)
+    return tuple(ordered[place] for place in places)
 
 
-def kept(scores: Sequence[float], least: int, most: int) -> list[int]:
+def better_component(scores: Sequence[float], least: int, most: int) -> list[int]:
     """Finds the scores in the component of the best one, by a mixture of two Gaussians. Returns places, best first.
 
     Fewer than `least` are filled up from the other component, and at most `most` are kept. As in the authors' code the
     fit is of the scores as they are, starts from k-means with seed 0, and a wide component may claim the worst scores
     too. Equal scores, and a single one, are one component.
     """
-    values = np.asarray(scores, dtype=float).reshape(-1, 1)
-    labels = np.zeros(len(values), dtype=int)
-    if len(values) > 1 and values[0] != values[-1]:
-        from sklearn.mixture import GaussianMixture  # takes a second to import: other systems need not wait for it
+    if len(set(scores)) < 2:
+        return list(range(len(scores)))[:most]
+    from sklearn.mixture import GaussianMixture  # takes a second to import: other systems need not wait for it
 
-        labels = GaussianMixture(2, random_state=0).fit(values).predict(values)
-    best = [int(place) for place in np.flatnonzero(labels == labels[:1])]
-    others = [int(place) for place in np.flatnonzero(labels != labels[:1])]
-    return (best + others[: max(0, least - len(best))])[:most]
+    values = np.asarray(scores, dtype=float).reshape(-1, 1)
+    labels = GaussianMixture(2, random_state=0).fit(values).predict(values)
+    better = np.flatnonzero(labels == labels[0]).tolist()
+    worse = np.flatnonzero(labels != labels[0]).tolist()
+    return (better + worse[: max(0, least - len(better))])[:most]
 
 
 METHODS = (

@@ -32,7 +32,10 @@ all compete with a visual score of zero; a question without a picture has its wo
 """
 
 import asyncio
+import itertools
+import math
 from collections.abc import Sequence
+from operator import attrgetter
 
 from actors.messages import Field, FieldKind, Hit, Message, Source, Task, Value
 from topologies.method import query_of, system
@@ -71,15 +74,20 @@ class WikiLlava(System):
     async def discuss(self, session: Session) -> Message:
         own = await session.own()
         pictures = await session.pictures(own, self.top_k.pictures, self.top_k.radius)
-        near = await asyncio.gather(*(session.search(picture, LOOKED_AT, mode="vector") for picture in pictures))
+        rankings = await asyncio.gather(*(session.search(picture, LOOKED_AT, mode="vector") for picture in pictures))
         # The first documents of every picture, each once.
-        ranked = [list(dict.fromkeys(page(hit.source) for hit in hits)) for hits in near]
-        named = dict.fromkeys(name for names in ranked for name in names[:DOCUMENTS])
-        query, k = query_of(session.question), self.top_k.texts
-        passages = await asyncio.gather(*(session.search(query, k, mode="vector", pages={name}) for name in named))
-        shown = together(own, *map(sources, passages), pictures)
+        documents: dict[str, None] = {}
+        for hits in rankings:
+            titles = dict.fromkeys(page(hit.source) for hit in hits)
+            documents |= dict.fromkeys(list(titles)[:DOCUMENTS])
+
+        query = query_of(session.question)
+        passages = await asyncio.gather(
+            *(session.search(query, self.top_k.texts, mode="vector", pages={title}) for title in documents)
+        )
+        evidence = together(own, *map(sources, passages), pictures)
         instruction = READ_ALL if any(passages) else NO_PASSAGE
-        return await session.ask(SINGLE_AGENT, evidence=shown, instruction=instruction)
+        return await session.ask(SINGLE_AGENT, evidence=evidence, instruction=instruction)
 
 
 class RoraVlm(System):
@@ -87,26 +95,31 @@ class RoraVlm(System):
 
     async def discuss(self, session: Session) -> Message:
         own = await session.own()
-        query, words = pictures_among(own), query_of(session.question)
-        retrieved = sources((await found_by_picture(session, own, self.top_k.pictures))[: self.top_k.pictures])
-        # Rounded up, so that every picture has a passage.
-        each = -(-self.top_k.texts // (len(retrieved) or 1))
+        own_pictures = pictures_among(own)
+        query = query_of(session.question)
+        pictures = sources(await found_by_picture(session, own, self.top_k.pictures))[: self.top_k.pictures]
+        # Every picture has a passage, even where there are more pictures than passages.
+        passages_each = math.ceil(self.top_k.texts / max(1, len(pictures)))
         # The question with a picture's title and description.
-        extended = [" ".join([words, p.title, *p.text.split()[:DESCRIBED]]) for p in retrieved]
-        found = await asyncio.gather(*(session.search(text, each) for text in extended))
-        kept: Sequence[Source] = ()
-        if retrieved:
-            # The question's own pictures are shown for comparison only.
-            pictures = (*query, *retrieved)
-            chosen = await session.ask(SINGLE_AGENT, evidence=pictures, task=Task(FILTER, (ANY, KEPT)))
-            rejected = chosen.values(FieldKind.RELEVANT) == ("no",)
-            kept = numbered(chosen, FieldKind.SELECTED, pictures) or (() if rejected else retrieved)
+        queries = [" ".join([query, source.title, *source.text.split()[:DESCRIBED]]) for source in pictures]
+        passages = await asyncio.gather(*(session.search(text, passages_each) for text in queries))
+
+        kept = await self._filtered(session, own_pictures, pictures) if pictures else ()
         snippets = [
-            (picture, *sources(hits)) for picture, hits in zip(retrieved, found, strict=True) if picture in kept
+            (picture, *sources(hits)) for picture, hits in zip(pictures, passages, strict=True) if picture in kept
         ]
-        if not snippets and not query:
-            snippets = [sources(await session.search(words, self.top_k.texts, radius=self.top_k.radius))]
+        if not snippets and not own_pictures:
+            snippets = [sources(await session.search(query, self.top_k.texts, radius=self.top_k.radius))]
         return await session.ask(SINGLE_AGENT, evidence=together(own, *snippets))
+
+    async def _filtered(
+        self, session: Session, own_pictures: Sequence[Source], pictures: Sequence[Source]
+    ) -> Sequence[Source]:
+        """Asks which pictures to keep. The question's own pictures are shown for comparison only."""
+        shown = (*own_pictures, *pictures)
+        choice = await session.ask(SINGLE_AGENT, evidence=shown, task=Task(FILTER, (ANY, KEPT)))
+        rejected = choice.values(FieldKind.RELEVANT) == ("no",)
+        return numbered(choice, FieldKind.SELECTED, shown) or (() if rejected else pictures)
 
 
 class EchoSight(System):
@@ -114,16 +127,19 @@ class EchoSight(System):
 
     async def discuss(self, session: Session) -> Message:
         own = await session.own()
-        query = pictures_among(own)
+        own_pictures = pictures_among(own)
         alike = await found_by_picture(session, own, RETRIEVED)
-        queries: list[str | Source] = [query_of(session.question), *query]
-        found = await sections(session, queries, {page(hit.source) for hit in alike}, SECTIONS, ELSEWHERE)
-        best = [hit.source for hit in reranked(alike, found)[:1]]
-        shown = [source for source in own if source not in query]
+        queries: list[str | Source] = [query_of(session.question), *own_pictures]
+        rankings = await sections(session, queries, {page(hit.source) for hit in alike}, SECTIONS, ELSEWHERE)
+        best = sources(reranked(alike, rankings)[:1])
+
+        evidence = [source for source in own if source not in own_pictures]
         if self.context.systems.reader_sees:
-            shown += query or sources(alike)[: self.top_k.pictures]
-        instruction = (READ if query else READ_FOR_WORDS) if best else NO_PASSAGE
-        return await session.ask(SINGLE_AGENT, evidence=together(shown, best), instruction=instruction)
+            evidence += own_pictures or sources(alike)[: self.top_k.pictures]
+        instruction = NO_PASSAGE
+        if best:
+            instruction = READ if own_pictures else READ_FOR_WORDS
+        return await session.ask(SINGLE_AGENT, evidence=together(evidence, best), instruction=instruction)
 
 
 def reranked(alike: Sequence[Hit], rankings: Sequence[Sequence[Hit]]) -> list[Hit]:
@@ -131,18 +147,18 @@ def reranked(alike: Sequence[Hit], rankings: Sequence[Sequence[Hit]]) -> list[Hi
 
     A score is the mean of the page's largest picture score and the section's own largest similarity.
     """
-    visual: dict[str, float] = {}
-    for hit in alike:
-        # The default is the score itself and not 0, as a cosine may be negative.
-        visual[page(hit.source)] = max(hit.score, visual.get(page(hit.source), hit.score))
-    joint: dict[str, Hit] = {}
-    for hit in (hit for ranking in rankings for hit in ranking):
-        best = joint.get(hit.source.id)
-        joint[hit.source.id] = hit if best is None or hit.score > best.score else best
-    scored = [
-        Hit(hit.source, VISUAL_SHARE * visual.get(page(hit.source), 0.0) + (1 - VISUAL_SHARE) * hit.score)
-        for hit in joint.values()
-    ]
+    visual_scores: dict[str, float] = {}
+    # The best comes last, and stays.
+    for hit in sorted(alike, key=attrgetter("score")):
+        visual_scores[page(hit.source)] = hit.score
+    best: dict[str, Hit] = {}
+    for hit in sorted(itertools.chain(*rankings), key=attrgetter("score")):
+        best[hit.source.id] = hit
+
+    scored = []
+    for hit in best.values():
+        visual_score = visual_scores.get(page(hit.source), 0.0)
+        scored.append(Hit(hit.source, VISUAL_SHARE * visual_score + (1 - VISUAL_SHARE) * hit.score))
     return sorted(scored, key=lambda hit: (-hit.score, hit.source.id))
 
 

@@ -88,16 +88,15 @@ class SelfCorrection(System):
         for _ in range(REVISIONS):
             if answer.status is not Status.OK:
                 break
-            own = input_lines(FieldKind.ANSWER, [answer.answer or "unknown"], numbered=True)
-            task = Task(CRITIQUE, (FAULTS, HOLDS), own)
-            critique = await session.ask(SOLO.name, task=task, remembers=True)
+            lines = input_lines(FieldKind.ANSWER, [answer.answer or "unknown"], numbered=True)
+            critique = await session.ask(SOLO.name, task=Task(CRITIQUE, (FAULTS, HOLDS), lines), remembers=True)
             # A critique that failed found no fault either.
             if critique.values(FieldKind.SUPPORTED) != ("no",):
                 break
             revised = await session.ask(SOLO.name, instruction=REVISE, remembers=True)
+            repeated = ballot(session.question, revised.answer) == ballot(session.question, answer.answer)
             # The same answer again, or none: the last one counts.
-            same = ballot(session.question, revised.answer) == ballot(session.question, answer.answer)
-            if revised.status is not Status.OK or same:
+            if revised.status is not Status.OK or repeated:
                 break
             answer = revised
         return answer

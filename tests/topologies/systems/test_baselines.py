@@ -24,7 +24,7 @@ from topologies.systems import visual_retrieval
 from topologies.systems.ddcot import REASONER, RECOGNISER, WITHOUT_PICTURE, divide
 from topologies.systems.ddcot import WITH_PICTURE as WITH_PICTURE_OF_DDCOT
 from topologies.systems.helpers import NO_PASSAGE
-from topologies.systems.llava_mr2ag import certainty, picked
+from topologies.systems.llava_mr2ag import best_answer, certainty
 from topologies.systems.mad import AFFIRMATIVE, NEGATIVE, OPEN, OPPOSE, REPLY, ROUNDS
 from topologies.systems.visual_retrieval import READ, READ_FOR_WORDS, reranked
 from topologies.systems.zero_shot import REVISIONS
@@ -582,9 +582,9 @@ def test_llava_mr2ag_picks_among_those_that_have_an_answer_and_the_first_of_equa
     a, b, c = (
         Message(f"{n}/single", "single", n, answer=said, confidence=0.5) for n, said in enumerate((None, "b", "c"))
     )
-    assert picked([a, b, c], [1.0, 0.2, 0.2]) is b
-    assert picked([a, b, c], [1.0, 0.0, 0.1]) is c
-    assert picked([a, replace(b, answer=None)], [0.1, 0.2]) is a
+    assert best_answer([a, b, c], [1.0, 0.2, 0.2]) is b
+    assert best_answer([a, b, c], [1.0, 0.0, 0.1]) is c
+    assert best_answer([a, replace(b, answer=None)], [0.1, 0.2]) is a
 
 
 async def test_core_mmrag_reconciles_an_answer_without_evidence_and_one_from_the_page_chosen_by_picture_and_text(

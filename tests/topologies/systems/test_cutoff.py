@@ -8,33 +8,33 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from topologies.systems.vidorag import kept
+from topologies.systems.vidorag import better_component
 
 
 def test_two_groups_are_told_apart() -> None:
-    assert kept([0.91, 0.9, 0.88, 0.31, 0.3, 0.29, 0.28, 0.25], 1, 8) == [0, 1, 2]
-    assert kept([0.9, 0.21, 0.2, 0.2, 0.19, 0.18], 1, 6) == [0]
-    assert kept([0.9, 0.89, 0.88, 0.87, 0.86, 0.1], 1, 6) == [0, 1, 2, 3, 4]
+    assert better_component([0.91, 0.9, 0.88, 0.31, 0.3, 0.29, 0.28, 0.25], 1, 8) == [0, 1, 2]
+    assert better_component([0.9, 0.21, 0.2, 0.2, 0.19, 0.18], 1, 6) == [0]
+    assert better_component([0.9, 0.89, 0.88, 0.87, 0.86, 0.1], 1, 6) == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("relevant", [2, 5, 9])
 def test_those_that_were_drawn_from_the_better_component_are_kept(relevant: int) -> None:
     random = np.random.default_rng(relevant)
     scores = [*random.normal(0.8, 0.03, relevant), *random.normal(0.3, 0.05, 20 - relevant)]
-    assert kept(sorted(scores, reverse=True), 1, 20) == list(range(relevant))
+    assert better_component(sorted(scores, reverse=True), 1, 20) == list(range(relevant))
 
 
 def test_what_cannot_be_told_apart_is_all_kept() -> None:
-    assert kept([], 5, 10) == []
-    assert kept([0.4], 5, 10) == [0]
-    assert kept([0.4, 0.1], 5, 10) == [0, 1]
-    assert kept([0.3] * 6, 1, 10) == list(range(6))
+    assert better_component([], 5, 10) == []
+    assert better_component([0.4], 5, 10) == [0]
+    assert better_component([0.4, 0.1], 5, 10) == [0, 1]
+    assert better_component([0.3] * 6, 1, 10) == list(range(6))
 
 
 def test_too_few_are_filled_up_and_too_many_are_cut() -> None:
-    assert kept([0.9, 0.2, 0.2, 0.19, 0.18], 3, 10) == [0, 1, 2]
-    assert kept([0.9, 0.2], 3, 10) == [0, 1]
-    assert kept([0.9, 0.89, 0.88, 0.87, 0.86, 0.1], 1, 2) == [0, 1]
+    assert better_component([0.9, 0.2, 0.2, 0.19, 0.18], 3, 10) == [0, 1, 2]
+    assert better_component([0.9, 0.2], 3, 10) == [0, 1]
+    assert better_component([0.9, 0.89, 0.88, 0.87, 0.86, 0.1], 1, 2) == [0, 1]
 
 
 def random_scores() -> list[tuple[list[float], int]]:
@@ -62,7 +62,7 @@ def random_scores() -> list[tuple[list[float], int]]:
 def test_with_a_floor_of_five_and_a_cap_as_many_are_kept_as_by_the_authors_code(
     scores: list[float], theirs: int
 ) -> None:
-    assert len(kept(scores, 5, 10)) == theirs
+    assert len(better_component(scores, 5, 10)) == theirs
 
 
 # What the authors' own function keeps of twenty scores without a gap: cosines, and sums of late interaction.
@@ -92,16 +92,16 @@ SMOOTH = [
 
 @pytest.mark.parametrize(("scores", "theirs"), SMOOTH)
 def test_of_scores_without_a_gap_the_same_are_kept_as_by_the_authors_code(scores: str, theirs: list[int]) -> None:
-    assert kept([float(score) for score in scores.split()], 5, 10) == theirs
+    assert better_component([float(score) for score in scores.split()], 5, 10) == theirs
 
 
 @settings(max_examples=40)
 @given(st.lists(st.decimals(-1, 1, places=3), max_size=20))
 def test_the_best_scores_are_kept_and_the_same_ones_every_time(drawn: list[Decimal]) -> None:
     scores = sorted(map(float, drawn), reverse=True)
-    places = kept(scores, 5, 10)
+    places = better_component(scores, 5, 10)
     assert len(places) == len(set(places))
     assert set(places) <= set(range(len(scores)))
     assert min(5, len(scores)) <= len(places) <= 10
     assert places[:1] == [0][: len(scores)]
-    assert places == kept(scores, 5, 10)
+    assert places == better_component(scores, 5, 10)

@@ -19,7 +19,7 @@ from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
 from tests.support.topologies import SYSTEMS, topology
 from topologies.systems import omnisearch, vidorag
-from topologies.systems.e_agent import planned
+from topologies.systems.e_agent import tool_calls
 from topologies.systems.omnisearch import SOLVE, UNFOUND
 from topologies.systems.vidorag import relevant
 
@@ -271,7 +271,7 @@ def test_a_step_without_a_known_tool_or_words_is_no_call() -> None:
         "similar | e",
     )
     message = Message("1/tool_planner", "tool_planner", 1, fields=tuple(("Step", step) for step in steps))
-    assert planned(message) == [("texts", "a"), ("web", "b | c"), ("similar", "")]
+    assert tool_calls(message) == [("texts", "a"), ("web", "b | c"), ("similar", "")]
 
 
 def seek(*numbers: int) -> str:
