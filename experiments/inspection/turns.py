@@ -109,7 +109,7 @@ def trusted_folders(run: RunFolder, named: Sequence[str]) -> list[Path]:
     """Lists the folders of pictures that may be opened: a cache next to the run, and what is named again."""
     config = saved.read(run.config)
     at_home(config, run.path)
-    again = named_again(named, config.job)
+    again = named_again(named)
     folders = []
     if config.cache in (again.cache, str(Path(config.output) / "cache")):
         folders.append(Path(str(config.cache)).resolve())
