@@ -1,13 +1,19 @@
 """A real browser without a window, in which reports are checked: the Chromium or Chrome of this machine."""
 
 import shutil
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
+import uvicorn
 from playwright.sync_api import Page, sync_playwright
+from starlette.applications import Starlette
 
+Scheme = Literal["light", "dark"]
 COMMANDS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
@@ -35,13 +41,29 @@ class Browser:
 
 
 @contextmanager
-def browser(width: int = 1400, height: int = 1000) -> Iterator[Browser]:
+def browser(width: int = 1400, height: int = 1000, scheme: Scheme = "light") -> Iterator[Browser]:
     with sync_playwright() as playwright:
         # Chromium's sandbox cannot start as root, as in most containers.
         chromium = playwright.chromium.launch(executable_path=find(), args=["--no-sandbox"])
-        opened = Browser(chromium.new_page(viewport={"width": width, "height": height}))
+        opened = Browser(chromium.new_page(viewport={"width": width, "height": height}, color_scheme=scheme))
         opened.page.on("console", lambda message: opened.complaints.append(message.text))
         opened.page.on("pageerror", lambda error: opened.complaints.append(str(error)))
         opened.page.on("request", lambda request: opened.requests.append(request.url))
         yield opened
         chromium.close()
+
+
+@contextmanager
+def served(app: Starlette) -> Iterator[str]:
+    """The address of a server of an application, in another thread."""
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, lifespan="off"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    [listening] = [one for own in server.servers for one in own.sockets]
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/"
+    finally:
+        server.should_exit = server.force_exit = True
+        thread.join()

@@ -1,6 +1,7 @@
 """The reader on a corpus of replies: it reads what a careful person reads, and nothing wrongly."""
 
 import json
+import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -39,8 +40,8 @@ def test_of_what_a_person_reads_few_are_asked_again(origin: str, most: float) ->
     assert len(asked_again) <= most * len(readable), asked_again
 
 
-# Replies met outside, where they are at hand, and neighbours of each of their kinds.
-MET = Path(__file__).parents[4] / "shared/data/outside/replies_misread.jsonl"
+# Replies met outside, where BENCHMARK_DATA has them, and neighbours of each of their kinds.
+MET = Path(os.environ.get("BENCHMARK_DATA", "none")) / "outside" / "replies_misread.jsonl"
 VERDICTS = {"verdict": FieldKind.ENOUGH, "grade": FieldKind.GRADE}
 
 

@@ -186,7 +186,7 @@ def test_a_line_that_unpacks_to_too_much_is_not_read_on(tmp_path: Path) -> None:
     assert "MMQA_texts.jsonl.gz, record 1: " in refused("mmqa", root)
 
 
-@pytest.mark.parametrize(("row", "cell"), [("1048576", "XFD1048576"), ("9", "XFD9"), ("99999999", "A99999999")])
+@pytest.mark.parametrize(("row", "cell"), [("9", "XFD9"), ("99999999", "A99999999")])
 def test_a_cell_far_off_is_refused(row: str, cell: str, tmp_path: Path) -> None:
     path = release("mh", tmp_path) / "mmkg" / "Roarer" / "Node.xlsx"
     size(path, lambda strategy: (row, cell))
@@ -240,16 +240,11 @@ def test_a_picture_of_a_format_that_starts_programs_is_not_opened(tmp_path: Path
             '"question": null',
             "line 2: question: ",
         ),
-        ("mmqa", "MMQA_dev.jsonl", '["t1", "t2"]', '["t1", 7]', "metadata.text_doc_ids.1: "),
         ("mmqa", "MMQA_dev.jsonl", '"red"', '"\\ud800"', "line 1: "),
         ("mmqa", "MMQA_dev.jsonl", '"red"', '" "', "answers.0: "),
         ("mmqa", "MMQA_dev.jsonl", '"red"', "[" * 100_000, "line 1: "),
-        ("mmqa", "MMQA_dev.jsonl", '"red"', "9" * 10_000, "line 1: "),
         ("mmqa", "MMQA_dev.jsonl", '"dev1"', '"a\\nb"', "qid: "),
         ("tatqa", "tatqa_dataset_dev.json", "-1.5", "NaN", "0.questions."),
-        ("tatqa", "tatqa_dataset_dev.json", "-1.5", '"many"', "'many'"),
-        ("tatqa", "tatqa_dataset_dev.json", '"first"', "{" * 9_000, "JSON"),
-        ("tatqa", "tatqa_dataset_dev.json", '"first"', '"\\udfff"', "JSON"),
         (
             "scienceqa",
             "ocrs.json",
@@ -306,7 +301,7 @@ def test_what_would_change_results_unseen_is_refused_when_the_data_is_opened(
     assert says in refused(kind, root)
 
 
-@pytest.mark.parametrize("file", ["MMQA_dev.jsonl", "MMQA_texts.jsonl.gz", "MMQA_images.jsonl"])
+@pytest.mark.parametrize("file", ["MMQA_dev.jsonl", "MMQA_texts.jsonl.gz"])
 def test_a_file_without_records_is_refused(file: str, tmp_path: Path) -> None:
     root = release("mmqa", tmp_path)
     (root / file).write_bytes(gzip.compress(b"\n") if file.endswith(".gz") else b"")

@@ -74,16 +74,6 @@ def test_real_questions_name_their_monster_and_what_is_given_beside_the_picture(
     assert items["Rathalos_Retreating Fireball#2"].gold == ("On Air Phase",)
 
 
-def test_a_path_goes_on_in_the_part_of_the_monster_that_it_passes_through(real: Mh) -> None:
-    item = next(item for item in real.evaluate() if item.question.id == "Zinogre_Charging_B3")
-    assert item.paths[1] == (
-        "Zinogre",
-        "Stygian Zinogre",
-        "Stygian Zinogre Charging Phase",
-        "Stygian Zinogre Thunder Charge B",
-    )
-
-
 def test_every_annotated_path_can_be_followed_in_the_graph(real: Mh) -> None:
     edges = {(triple.head, triple.tail) for triple in real.triples()}
     steps = {edge for item in real.evaluate() for path in item.paths for edge in pairwise(path)}

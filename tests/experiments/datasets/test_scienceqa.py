@@ -78,6 +78,9 @@ def test_the_real_part_parses_with_its_pictures(shared_data: Path) -> None:
     assert len(list(ScienceQa.at(shared_data / "scienceqa", split="val").evaluate())) == 371
     assert len({source.id for source in corpus}) == len(corpus)
     assert sum(source.image is not None for source in corpus) == 105
+    lectures = [source for source in corpus if source.id.startswith("lecture:")]
+    assert len(lectures) == 81
+    assert not any("The image shows" in source.text for source in lectures)
     docs = {source.doc for source in corpus}
     assert all(docs.issuperset(item.pool) and docs.issuperset(item.withheld) for item in train + test)
     assert Counter(item.tags["context"] for item in test) == {"NO": 124, "TXT": 70, "IMG+TXT": 58, "IMG": 26}
@@ -92,13 +95,6 @@ def test_on_real_questions_each_choice_is_right_by_text_and_letter_or_wrong_by_b
             right = float(choice == item.gold[0])
             said = (choice, letter, f"({letter})", f"({letter}) {choice}")
             assert [dataset.score(item, answer).utility for answer in said] == [right] * 4
-
-
-def test_the_lectures_of_the_real_part_are_those_that_training_problems_share(shared_data: Path) -> None:
-    dataset = ScienceQa.at(shared_data / "scienceqa")
-    lectures = [source for source in dataset.corpus() if source.id.startswith("lecture:")]
-    assert len(lectures) == 81
-    assert not any("The image shows" in source.text for source in lectures)
 
 
 def test_only_lectures_that_training_problems_share_are_in_the_corpus(root: Path) -> None:

@@ -1,7 +1,6 @@
 """A knowledge graph states what its corpus states, is searched within a question's pool, and is built once."""
 
 import asyncio
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -101,11 +100,9 @@ def test_the_words_on_a_picture_are_one_statement_without_its_numbers() -> None:
     assert stated == [("Geography", "shows", "A map of a coast"), ("Geography", "reads", "Oklahoma; West Virginia")]
 
 
-@pytest.mark.skipif("SCIENCEQA_ROOT" not in os.environ, reason="no copy of ScienceQA in $SCIENCEQA_ROOT")
-def test_few_statements_of_a_release_are_words_on_its_pictures_and_none_are_of_dates() -> None:
-    stated = [
-        triple for source in ScienceQa.at(Path(os.environ["SCIENCEQA_ROOT"])).corpus() for triple in triples_of(source)
-    ]
+def test_few_statements_of_a_release_are_words_on_its_pictures_and_none_are_of_dates(shared_data: Path) -> None:
+    corpus = ScienceQa.at(shared_data / "scienceqa").corpus()
+    stated = [triple for source in corpus for triple in triples_of(source)]
     assert sum(triple.relation == "reads" for triple in stated) < 0.15 * len(stated)
     assert not [triple for triple in stated if triple.relation == MENTIONED and triple.head.isdigit()]
 

@@ -1,7 +1,6 @@
 """Web search through Serper's protocol, spoken by a small server that misbehaves on demand, and its recording."""
 
 import asyncio
-import gzip
 import json
 import logging
 import traceback
@@ -10,8 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from actors import http_client
 from actors.errors import UserError, WebError
@@ -97,15 +94,11 @@ async def test_a_query_is_asked_with_the_key_and_its_results_are_sources_best_fi
 
 
 PASSING = {
-    "too many requests": refusal(429, "Too many requests"),
     "too many requests, with a time to wait": refusal(429, "Too many requests", **{"retry-after": "0.01"}),
     "server error": refusal(500, "oops"),
-    "bad gateway": Told("<html>Bad gateway</html>", 502, {"content-type": "text/html"}),
     "hang": never,
-    "cut in the middle": Told(PAGES, kept=0.5),
     "malformed JSON": Told('{"organic": [{"tit'),
     "JSON of another shape": Told([1, 2]),
-    "not HTTP": Told("", headers={"content-length": "a lot"}),
 }
 
 
@@ -118,7 +111,7 @@ async def test_a_passing_fault_is_overcome(fault: Step, monkeypatch: pytest.Monk
     assert len(google.asked) == 2
 
 
-@pytest.mark.parametrize("fault", [PASSING["server error"], PASSING["too many requests"], Told("<html>")])
+@pytest.mark.parametrize("fault", [PASSING["server error"], Told("<html>")])
 async def test_a_fault_that_stays_is_one_line(fault: Told) -> None:
     google = Google(*[fault] * 9)
     async with google.server.running():
@@ -129,10 +122,8 @@ async def test_a_fault_that_stays_is_one_line(fault: Told) -> None:
 
 
 HOSTILE = {
-    "a compressed body": Told(gzip.compress(b"0" * 1_000_000), headers={"content-encoding": "gzip"}),
     "a body without end": Told("0" * 300_000),
     "the key in a reason phrase": Told("", 503, reason=f"bad key {KEY}"),
-    "the key in no reason phrase": Told("", 503, reason=f"\0bad key {KEY}"),
 }
 
 
@@ -186,18 +177,16 @@ async def test_a_query_that_is_refused_for_itself_has_no_results(tmp_path: Path)
     assert read_recording(tmp_path / "web.jsonl") == {"site:x": []}
 
 
-ANY = st.recursive(
-    st.none() | st.booleans() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(list(PAGES["organic"][0])), inner),  # type: ignore[call-overload, index]
-    max_leaves=8,
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"organic": 3, "answerBox": [], "knowledgeGraph": {"attributes": [1], "title": None}},
+        {"organic": [[], None, {"title": 3, "snippet": [1]}, {"snippet": " ", "link": {}}]},
+    ],
 )
-
-
-@settings(max_examples=60)
-@given(st.dictionaries(st.sampled_from(["answerBox", "knowledgeGraph", "organic", "credits"]), ANY))
-def test_whatever_a_response_holds_is_read_or_passed_over(data: dict[str, Any]) -> None:
-    for hit in as_hits(read_results(data), RESULTS):
-        assert hit.source.text
+def test_parts_of_a_response_in_another_shape_are_passed_over(data: dict[str, Any]) -> None:
+    assert as_hits(read_results({**data, "answerBox": {"answer": "1932"}}), RESULTS)[0].source.text == "1932."
+    assert as_hits(read_results(data), RESULTS) == ()
 
 
 async def test_a_query_is_asked_once_however_many_ask_it_at_a_time(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """W&B gets the same figures, offline, inside the run folder; and what fails there is said and ends nothing."""
 
-import json
 import logging
 import os
 import re
@@ -21,6 +20,7 @@ from experiments.records.tracking import MOST_CHARACTERS, Tracker, WandbSettings
 from run import main
 from tests.support.fake_run import FACTS, make_run
 from tests.support.paths import ROOT
+from tests.support.wandb_log import OfflineRun
 
 pytestmark = pytest.mark.slow
 
@@ -57,25 +57,16 @@ def test_an_offline_run_lies_in_the_run_folder(run: RunFolder, metrics: Metrics)
     command = [sys.executable, "-c", script, str(run.path)]
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert (said.returncode, said.stdout, said.stderr) == (0, "", "")
-    (folder,) = (run.path / "wandb").glob("offline-run-*")
-    (record,) = folder.glob("run-*.wandb")
-    assert record.stem == f"run-{run.path.name}"
-    (table,) = folder.glob("files/media/table/methods*.json")
-    rows = json.loads(table.read_text())["data"]
-    assert {row[0]: row[1] for row in rows} == {name: row["utility"] for name, row in metrics["methods"].items()}
-    assert b"m3prune vs full-graph/p_value" in record.read_bytes()
-    assert b"usage/calls" in record.read_bytes()
-    (table,) = folder.glob("files/media/table/discussions*.json")
-    discussions = json.loads(table.read_text())
-    rows = [dict(zip(discussions["columns"], row, strict=True)) for row in discussions["data"]]
+    tracked = OfflineRun(run.path)
+    [record] = [one.run for one in tracked.records if one.run.run_id]
+    assert (record.run_id, record.job_type, record.run_group) == (run.path.name, "prune", "sweep")
+    discussions = tracked.tables["discussions"]
     scores = sorted(run.scores(), key=lambda scored: (scored.question, scored.method))
-    assert [(row["question"], row["method"], row["utility"], row["answer"]) for row in rows] == [
-        (scored.question, scored.method, scored.utility, scored.answer) for scored in scores[:12]
-    ]
-    assert len(scores) > 12
-    assert b"discussions/left_out" in record.read_bytes()
-    # The job type and the group of the run, and its learned graph as an artifact.
-    assert all(word in record.read_bytes() for word in (b"prune", b"sweep", b"m3prune", b"topology.graphml"))
+    assert discussions["question"] == [scored.question for scored in scores[:12]]
+    assert discussions["utility"] == [scored.utility for scored in scores[:12]]
+    assert tracked.summary["discussions/left_out"] == len(scores) - 12
+    assert tracked.summary["usage/calls"] == 7
+    assert tracked.artifacts[f"{run.path.name}-m3prune"] == ["topology.graphml"]
 
 
 def test_every_trial_has_its_own_id_where_the_environment_names_one(tmp_path: Path) -> None:

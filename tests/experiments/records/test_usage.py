@@ -2,10 +2,6 @@
 
 import asyncio
 import json
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -15,7 +11,6 @@ from actors.messages import Usage
 from experiments.records import usage
 from experiments.records.recorder import RunFolder
 from experiments.records.usage import PhaseUsage, UsageLog
-from tests.support.paths import ROOT
 
 
 def folder(tmp_path: Path) -> RunFolder:
@@ -76,32 +71,11 @@ async def test_a_long_phase_is_written_in_parts_that_add_up(tmp_path: Path) -> N
 
 def test_a_killed_run_forgets_only_what_came_after_its_last_line(tmp_path: Path) -> None:
     run = folder(tmp_path)
-    script = (
-        "import asyncio, sys; from pathlib import Path\n"
-        "from actors.messages import Usage; from experiments.records.recorder import RunFolder\n"
-        "from experiments.records.usage import UsageLog\n"
-        "calls = 0\n"
-        "async def spend():\n"
-        "    global calls\n"
-        "    with UsageLog(RunFolder(Path(sys.argv[1])), lambda: {'ann': Usage(calls)}, 0.001).phase('judging'):\n"
-        "        while True:\n"
-        "            calls += 1\n"
-        "            await asyncio.sleep(0.001)\n"
-        "asyncio.run(spend())\n"
-    )
-    process = subprocess.Popen([sys.executable, "-c", script, str(run.path)], cwd=ROOT)
-    try:
-        while process.poll() is None and not usage.total(run).calls:
-            time.sleep(0.005)
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    before = usage.total(run).calls
-    assert before > 0
+    spend(run, 4)
     with (run.path / usage.USAGE).open("ab") as file:
         file.write(b'{"phase": "jud')
     spend(run, 10)
-    assert usage.total(run).calls == before + 10
+    assert usage.total(run).calls == 4 + 10
 
 
 def test_computed_prefix_cached_and_reused_tokens_are_told_apart() -> None:

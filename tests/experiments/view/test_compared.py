@@ -1,13 +1,10 @@
 """Two runs are compared on the questions that both asked."""
 
-import socket
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import uvicorn
 from playwright.sync_api import expect
 from starlette.testclient import TestClient
 
@@ -17,7 +14,7 @@ from experiments.datasets.item import Score
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.view.app import application
 from experiments.view.folders import Root
-from tests.support.browser import browser, find
+from tests.support.browser import browser, find, served
 from tests.support.fake_run import item, trace
 
 TOKEN = "t0ken"
@@ -99,14 +96,8 @@ def test_a_run_has_its_agreements_learned_graphs_and_links_to_comparisons(server
 @pytest.fixture(scope="module")
 def address(folder: Path) -> Iterator[str]:
     """The address of a server that browsers reach."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        app = application(Root.open(str(folder)), TOKEN)
-        serving = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
-        thread = threading.Thread(target=serving.run, kwargs={"sockets": [listening]})
-        thread.start()
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}/{TOKEN}/"
-        serving.should_exit = True
-        thread.join()
+    with served(application(Root.open(str(folder)), TOKEN)) as server:
+        yield f"{server}{TOKEN}/"
 
 
 @pytest.mark.skipif(find() is None, reason="no Chromium or Chrome on this machine")

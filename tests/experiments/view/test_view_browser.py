@@ -1,15 +1,12 @@
 """The viewer in a real browser: it follows a run that goes on, by keyboard, on narrow and wide screens, at any size."""
 
 import random
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-import uvicorn
-from playwright.sync_api import Page, expect, sync_playwright
+from playwright.sync_api import Page, expect
 
 from experiments.analysis import summary
 from experiments.config.config import Config
@@ -19,7 +16,7 @@ from experiments.records.recorder import LearningRecorder, Recorder, RunFolder
 from experiments.records.start import write_start
 from experiments.view.app import application
 from experiments.view.folders import Root
-from tests.support.browser import find
+from tests.support.browser import Scheme, browser, find, served
 from tests.support.fake_run import FACTS, METHODS, carry_on, item, learn, trace
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(find() is None, reason="no Chromium or Chrome on this machine")]
@@ -29,33 +26,10 @@ MANY = 2_000
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[str]:
-    """The address of a server of a folder, in another thread."""
-    settings = uvicorn.Config(application(Root.open(str(folder)), TOKEN), port=0, log_config=None, lifespan="off")
-    server = uvicorn.Server(settings)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    [listening] = [one for own in server.servers for one in own.sockets]
-    try:
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}/{TOKEN}/"
-    finally:
-        server.should_exit = server.force_exit = True
-        thread.join()
-
-
-@contextmanager
-def browsed(width: int = 1600, scheme: str = "light") -> Iterator[tuple[Page, list[str]]]:
-    """A page, and what it has complained of."""
-    complaints: list[str] = []
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=find(), args=["--no-sandbox"])
-        page = chromium.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        yield page, complaints
-        chromium.close()
+def viewed(folder: Path) -> Iterator[str]:
+    """The address of the viewer of a folder."""
+    with served(application(Root.open(str(folder)), TOKEN)) as server:
+        yield f"{server}{TOKEN}/"
 
 
 def begun(folder: Path, name: str = "fake") -> RunFolder:
@@ -75,11 +49,12 @@ def answer(recorder: Recorder, numbers: range) -> None:
 def test_a_page_follows_its_run_and_leaves_the_reader_in_place(tmp_path: Path) -> None:
     run = begun(tmp_path)
     with (
-        served(tmp_path) as address,
-        browsed() as (page, complaints),
+        viewed(tmp_path) as address,
+        browser(1600, 900) as opened,
         Recorder(run) as recorder,
         LearningRecorder(run.learned("m3prune")) as learning,
     ):
+        page = opened.page
         answer(recorder, range(30))
         page.goto(address)
         page.click(f"text={run.name}")
@@ -101,18 +76,20 @@ def test_a_page_follows_its_run_and_leaves_the_reader_in_place(tmp_path: Path) -
         page.keyboard.press("Home")
         expect(page.locator("#at")).to_contain_text("step 0")
     summary.write(run, summary.summarise(run, FACTS))
-    with served(tmp_path) as address, browsed() as (page, complaints):
+    with viewed(tmp_path) as address, browser(1600, 900) as opened:
+        page = opened.page
         page.goto(f"{address}run/{run.name}/")
         expect(page.locator("#summary .badge")).to_have_text("finished")
         expect(page.locator("#results table")).not_to_have_count(1)  # the tables over all traces come last
-        assert complaints == []
+        assert opened.complaints == []
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(400, "dark"), (1600, "light")])
-def test_keys_lead_from_the_list_to_a_turn_on_any_screen(tmp_path: Path, width: int, scheme: str) -> None:
+def test_keys_lead_from_the_list_to_a_turn_on_any_screen(tmp_path: Path, width: int, scheme: Scheme) -> None:
     run = begun(tmp_path)
     carry_on(run, steps=1, questions=3)
-    with served(tmp_path) as address, browsed(width, scheme) as (page, complaints):
+    with viewed(tmp_path) as address, browser(width, 900, scheme) as opened:
+        page = opened.page
         page.goto(address)
         reached(page, f"text={run.name}")
         page.keyboard.press("Enter")
@@ -125,7 +102,7 @@ def test_keys_lead_from_the_list_to_a_turn_on_any_screen(tmp_path: Path, width: 
         page.keyboard.press("Enter")
         expect(page.locator(".turn.chosen")).to_have_count(1)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        assert complaints == []
+        assert opened.complaints == []
 
 
 def reached(page: Page, selector: str) -> None:
@@ -143,13 +120,14 @@ def test_ten_thousand_discussions_are_listed_and_any_of_them_opens(tmp_path: Pat
     run = begun(tmp_path)
     with Recorder(run) as recorder:
         answer(recorder, range(MANY))
-    with served(tmp_path) as address, browsed() as (page, complaints):
+    with viewed(tmp_path) as address, browser(1600, 900) as opened:
+        page = opened.page
         page.goto(f"{address}run/{run.name}/#m3prune/q1777")
         page.wait_for_selector("html[data-ready=true]")
         total = MANY * len(METHODS)
         expect(page.locator("#count")).to_have_text(f"{total:,} of {total:,} discussions")
         expect(page.locator("#discussion h3")).to_contain_text("city 1777")
-        assert complaints == []
+        assert opened.complaints == []
 
 
 def test_a_hostile_run_is_text(tmp_path: Path) -> None:
@@ -157,7 +135,8 @@ def test_a_hostile_run_is_text(tmp_path: Path) -> None:
     mark = "</script><script>window.obeyed = 1</script>"
     run.config.write_text(f"note: {mark}\n")
     (run.path / "scores.jsonl").write_text(f"{mark}\n")
-    with served(tmp_path) as address, browsed() as (page, _):
+    with viewed(tmp_path) as address, browser(1600, 900) as opened:
+        page = opened.page
         page.goto(address)
         expect(page.locator("#runs .note")).to_have_count(1)
         page.click("#runs tbody a")
