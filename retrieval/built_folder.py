@@ -44,6 +44,7 @@ def built(target: Path, build: Callable[[Path], Marks]) -> Path:
     """
     if (target / MARKER).exists():
         return target
+
     # Outside of the folder, which may be deleted under the lock.
     lock = FileLock(target.with_name(f"{target.name}.lock"))
     unfinished = target.with_name(f"{target.name}.building")
@@ -52,6 +53,7 @@ def built(target: Path, build: Callable[[Path], Marks]) -> Path:
         lock.acquire()
     except OSError as error:
         raise _store_error(f"the search index {target} cannot be written", error, WRITE_REMEDY) from error
+
     try:
         if not (target / MARKER).exists():  # another process may have built it
             for leftover in (unfinished, target):  # a target without a marker was never complete
@@ -66,6 +68,7 @@ def built(target: Path, build: Callable[[Path], Marks]) -> Path:
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
         lock.release()
+
     return target
 
 
@@ -105,6 +108,7 @@ def opened(target: Path, rows: Mapping[str, str]) -> tuple[Table, ...]:
             if table.count_rows() != marks[mark]:
                 raise ValueError(f"{table.count_rows()} of {marks[mark]} rows")
             tables.append(table)
+
     return tuple(tables)
 
 

@@ -152,6 +152,7 @@ class LexicalEncoder:
             word_places, word_weights = _features(word, self.dim)
             places.append(word_places)
             weights.append(word_weights * (1 + math.log(count)))
+
         vector: npt.NDArray[Any] = np.zeros(self.dim)
         if places:
             vector = np.bincount(np.concatenate(places), np.concatenate(weights), minlength=self.dim)
@@ -182,6 +183,7 @@ class SentenceEncoder:
                 f"the encoder {name_or_folder!r} needs sentence-transformers: run `pip install '.[encoders]'`, "
                 f"or use the encoder {LEXICAL!r}"
             ) from error
+
         try:
             self._model: Any = (MultiVectorEncoder if multi_vector else SentenceTransformer)(name_or_folder)
         except (OSError, ValueError, RuntimeError) as error:
@@ -190,6 +192,7 @@ class SentenceEncoder:
                 f"cannot load the encoder {name_or_folder!r} ({reason[:200]}): give {LEXICAL!r}, or the name or "
                 "folder of a sentence-transformers model"
             ) from error
+
         self.name = f"{LATE}{name_or_folder}" if multi_vector else name_or_folder
         self.reads_pictures = bool(self._model.supports("image"))
         self._multi_vector = multi_vector
@@ -220,15 +223,18 @@ class SentenceEncoder:
                 parts.append([])
             else:
                 parts.append(self._parts(words_of(source)))
+
         text_vectors = iter(self._encode(list(chain.from_iterable(parts))))
         picture_vectors = iter(self._encode(pictures))
         vectors: list[Vectors] = []
+
         for source_parts in parts:
             source_vectors = list(islice(text_vectors, len(source_parts))) or [next(picture_vectors)]
             if self.late_interaction:
                 vectors.append(np.concatenate(list(map(np.atleast_2d, source_vectors))))
             else:
                 vectors += source_vectors
+
         return vectors if self.late_interaction else np.stack(vectors)
 
     def _encode(self, inputs: list[Any]) -> list[Vectors]:
@@ -296,6 +302,7 @@ def make_encoder(name: str, key: str = "retrieval.encoder") -> Encoder:
         raise UserError(
             f"{key}={name} gave {type(encoder).__name__}, which is no encoder: it has no {', '.join(missing)}"
         )
+
     return encoder
 
 
@@ -325,13 +332,16 @@ def _features(word: str, dim: int) -> tuple[npt.NDArray[np.intp], Vectors]:
         marked = f"<{word}>"
         for length in (3, 4, 5):
             features += [marked[start : start + length] for start in range(len(marked) - length + 1)]
+
     weights = np.full(len(features), GRAMS / math.sqrt(max(1, len(features) - 1)), dtype=np.float32)
     weights[0] = 1.0
     places = np.empty(len(features), dtype=np.intp)
+
     for number, feature in enumerate(features):
         digest = int.from_bytes(hashlib.blake2b(feature.encode(), digest_size=8).digest(), "big")
         places[number] = (digest >> 1) % dim  # the lowest bit is the sign
         if not digest & 1:
             weights[number] *= -1
+
     # Beyond eight letters a longer word is hardly a rarer one.
     return places, weights * np.float32(min(len(word), 8) ** RARITY)

@@ -66,6 +66,7 @@ class KnowledgeGraph:
         where = space.where(triples=True)
         if not words or not len(self) or k < 1:
             return []
+
         with reading(self._folder):
             if level == "theme":
                 rankings: list[list[Ranked]] = []
@@ -73,6 +74,7 @@ class KnowledgeGraph:
                     rankings += self._edges(word, where)
             else:
                 rankings = self._entity_edges(words, where, k)
+
         return [_triple(row) for row, _ in fused(rankings)[:k]]
 
     def neighbours(self, entity: str, space: SearchSpace = EVERYTHING) -> list[Triple]:
@@ -122,6 +124,7 @@ class KnowledgeGraph:
             if not visible_keys:
                 return []
             within = [f"id IN ({quoted(visible_keys)})"]
+
         rankings: list[list[Ranked]] = []
         for word in words:
             same_name = [f"id = {quoted([entity_key(word)])}", *within]
@@ -138,6 +141,7 @@ class KnowledgeGraph:
             # The entity with exactly that name leads a separate ranking.
             rankings.append([(row, 1.0) for row in named_rows])
             rankings += [search.by_text(CONSIDERED), search.by_vector(CONSIDERED)]
+
         return [row["id"] for row, _ in fused(rankings)[:k]]
 
     def _edges(self, words: str, where: Sequence[str]) -> tuple[list[Ranked], list[Ranked]]:

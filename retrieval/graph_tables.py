@@ -123,8 +123,10 @@ class _Graph:
             if key:
                 self._names.setdefault(key, name)
                 self._sources.setdefault(key, []).append(source.id)
+
             for triple in extracted:
                 yield triple, source.doc
+
         ids = set[str]()
         for triple in self._given() if self._given else ():
             if triple.id in ids:

@@ -91,14 +91,17 @@ def _vectors(encoders: Encoders, column: str, sources: list[Source]) -> pa.Array
     encoded_sources: list[Source] = []
     # The place of each source among those that are encoded.
     places: list[int | None] = []
+
     for source in sources:
         if column in encoders.searched({source.kind}):
             places.append(len(encoded_sources))
             encoded_sources.append(source)
         else:
             places.append(None)
+
     if not encoded_sources:
         return pa.nulls(len(sources), vector_type(encoder))
+
     return vector_column(encoder, encoded_sources).take(pa.array(places, pa.int64()))
 
 
@@ -112,6 +115,7 @@ def add_indexes(table: Table, columns: Iterable[str], vectors: Mapping[str, Enco
         table.create_index("body", config=FTS(base_tokenizer="icu/split", custom_stop_words=STOP_WORDS.split()))
         for column in columns:
             table.create_index(column, config=BTree())
+
     for column, encoder in vectors.items():
         filled_rows = table.count_rows(f"{column} IS NOT NULL") if len(vectors) > 1 else rows
         # For several vectors of a query, such an index only estimates the scores.
@@ -133,11 +137,13 @@ def vector_column(encoder: Encoder, sources: Sequence[Source]) -> pa.Array:
             f"the encoder {encoder.name} gave {len(vectors)} vectors of another shape, or with numbers that are not "
             f"finite; expected {len(sources)} times {expected} of {encoder.dim} numbers: choose another encoder"
         )
+
     stacked = np.concatenate(vectors) if isinstance(vectors, list) else vectors
     numbers = pa.array(stacked.astype(np.float32, copy=False).ravel())
     column = pa.FixedSizeListArray.from_arrays(numbers, encoder.dim)
     if not isinstance(vectors, list):
         return column
+
     starts = np.cumsum([0, *map(len, vectors)])
     return pa.ListArray.from_arrays(pa.array(starts, pa.int32()), column)
 

@@ -46,6 +46,7 @@ class Ocr:
                     unfinished = file.with_suffix(".writing")
                     unfinished.write_text(recognised(picture), encoding="utf-8")
                     os.replace(unfinished, file)
+
         return file.read_text(encoding="utf-8")
 
 
@@ -81,10 +82,12 @@ def in_reading_order(words: Sequence[tuple[Box, str]]) -> str:
             lines[-1].append(word)
         else:
             lines.append([word])
+
     texts: list[str] = []
     for line in lines:
         line.sort(key=lambda word: word[0][0])
         texts.append(" ".join(text for _, text in line))
+
     return "\n".join(texts)
 
 

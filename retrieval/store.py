@@ -83,6 +83,7 @@ class Store:
             raise ValueError(f"unknown search mode {search.mode!r}: choose one of {', '.join(get_args(SearchMode))}")
         if k < 1:
             raise ValueError(f"k must be at least 1, not {k}")
+
         text = well_formed(query) if isinstance(query, str) else words_of(query)
         has_words = bool(_WORD.search(text))
         limits = (space.pool, search.docs, search.pages)
@@ -90,11 +91,13 @@ class Store:
         # A picture without a caption has no words, but a vector.
         if is_nowhere or not len(self) or (isinstance(query, str) and not has_words):
             return []
+
         columns = dict(self._encoders.searched(search.kinds))
         if self._encoders.apart and not has_words:  # a picture without words finds no texts
             columns.pop(VECTOR, None)
         if not columns:
             return []
+
         rows = TableSearch(
             self._table,
             columns=COLUMNS,
@@ -112,6 +115,7 @@ class Store:
                 ranked = rows.by_vector(k)
             else:
                 ranked = fused([rows.by_text(max(FUSED_ROWS, k)), rows.by_vector(max(FUSED_ROWS, k))])[:k]
+
         return [Hit(source_of(row), score) for row, score in ranked]
 
     def _encoded(self, column: str, query: str | Source) -> Vectors:

@@ -62,6 +62,7 @@ class TableSearch:
         if self.exact:
             # An index searches only some of its cells and might miss a pool's rows; a pool is small enough to scan.
             query = query.bypass_vector_index()
+
         # LanceDB sums over several vectors of a query, where `max_sim` averages.
         vectors = len(np.atleast_2d(vector))
 

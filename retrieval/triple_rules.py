@@ -89,6 +89,7 @@ def of_row(title: str, text: str) -> Iterator[Edge]:
             cells.append((cell["header"], cell["value"]))
         elif part.strip():
             unlabelled.append(part)
+
     worded = [value for _, value in cells if re.search(r"[^\W\d_]{2}", value)]
     name = next(iter((*unlabelled, *worded, *(value for _, value in cells))), "")
 
@@ -159,6 +160,7 @@ def _of_sentence(sentence: str, title: str) -> Iterator[Edge]:
     if predicate:
         yield first, _relation(predicate["relation"]), _short(predicate["tail"])
         return
+
     # Things without a capital: `A solid has a shape`. `Some solids ...` is about solids; `It ...` is not.
     clause = _CLAUSE.match(sentence)
     if clause and clause["head"].split()[0].lower() not in _NO_SUBJECT:
@@ -185,6 +187,7 @@ def _between(sentence: str, names: Sequence[Span], title: str) -> Iterator[Edge]
     actor = ""
     deed = ""
     opening: list[tuple[str, str]] = []
+
     for (start, end), (next_start, next_end) in pairwise(names):
         head = sentence[start:end]
         tail = sentence[next_start:next_end]
@@ -219,6 +222,7 @@ def _between(sentence: str, names: Sequence[Span], title: str) -> Iterator[Edge]
         if adverbial and deed and (figure or _is_figure(tail, title)):
             head = actor
             relation = f"{deed} {relation}"
+
         if not adverbial:
             words = relation.split()
             if len(words) > 1 and words[-1] in _PREPOSITIONS:
@@ -228,6 +232,7 @@ def _between(sentence: str, names: Sequence[Span], title: str) -> Iterator[Edge]
             for date_preposition, date in opening:
                 yield actor, f"{deed} {date_preposition}", date
             opening.clear()
+
         yield head, relation, tail
 
 
@@ -242,6 +247,7 @@ def _names(sentence: str, title: str) -> list[Span]:
     if title:
         spans = [match.span() for match in re.finditer(rf"(?<!\w){re.escape(title)}(?!\w)", sentence)]
     rest = sentence
+
     for match in (*_DATE.finditer(sentence), *_YEAR.finditer(sentence)):
         start, end = match.span()
         if not _overlaps(match.span(), spans):
@@ -261,6 +267,7 @@ def _names(sentence: str, title: str) -> list[Span]:
         capital_by_place = start == 0 and " " not in name and sentence[:1].isupper()
         if len(name) > 1 and not capital_by_place and not _overlaps((start, end), spans):
             spans.append((start, end))
+
     return sorted(spans)
 
 

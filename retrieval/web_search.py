@@ -53,6 +53,7 @@ class Serper:
         """
         if not self._key or not self._key.isascii() or not self._key.isprintable():
             raise WebError(f"web search at {self._url} needs a key: export it as {self._key_env or 'a variable'}")
+
         async with self._free:
             for attempt in range(RETRIES + 1):
                 try:
@@ -62,6 +63,7 @@ class Serper:
                     pause_s = fault.pause_s or self._pause_s * 2**attempt
                 if attempt < RETRIES:
                     await asyncio.sleep(min(pause_s, LONGEST_PAUSE_S))
+
         raise WebError(f"web search at {self._url} failed {RETRIES + 1} times: {reason}; try again later")
 
     async def _ask(self, query: str) -> Results:
@@ -73,13 +75,16 @@ class Serper:
                 status, headers, content = await fetch(client, "POST", self._url, body, TIMEOUT_S)
         except NoResponse as error:
             raise _Fault(self._redaction.line(str(error))) from error
+
         text = self._redaction.text(content.decode(errors="replace"))
         try:
             data = json.loads(text)
         except (ValueError, RecursionError):
             data = None
+
         if status == 200 and isinstance(data, dict):
             return read_results(data)
+
         detail = data.get("message") if isinstance(data, dict) else text
         reason = f"HTTP {status}: {self._redaction.line(str(detail or 'no details')[:QUOTED_CHARACTERS])}"
         if status in (401, 402, 403) or (status == 400 and "credit" in reason.lower()):
@@ -91,6 +96,7 @@ class Serper:
             return []
         if status not in (200, 408, 425, 429) and status < 500:
             raise WebError(f"{self._url} is no web search ({reason})")
+
         raise _Fault(reason, requested_pause_s(headers, time.time()))
 
 
@@ -113,10 +119,12 @@ def read_results(data: Mapping[str, Any]) -> Results:
         attributes = graph.get("attributes")
         facts = [f"{name}: {value}" for name, value in attributes.items()] if isinstance(attributes, dict) else []
         results.append(_result(graph, graph.get("type"), graph.get("description"), "; ".join(facts)))
+
     pages = data.get("organic")
     for page in pages if isinstance(pages, list) else ():
         if isinstance(page, dict):
             results.append(_result(page, page.get("snippet"), page.get("date")))
+
     return [result for result in results if result["text"]][:RESULTS]
 
 

@@ -110,6 +110,7 @@ class Benchmark(ABC):
         ids = set[str]()
         pictures = 0
         missing_files = 0
+
         for source in self.sources():
             if source.id in ids:
                 continue
@@ -120,7 +121,9 @@ class Benchmark(ABC):
                     missing_files += 1
                 elif self.pictures != "checked":
                     check_image(Path(source.image), decode=self.pictures == "decoded")
+
             yield source
+
         if missing_files:
             self.note(
                 f"{self.name}: {missing_files:,} of {pictures:,} pictures have no file in {self.folder} and are "
@@ -161,6 +164,7 @@ class SingleSplit(Benchmark):
         if name == "train":
             not_trained = set(self.chosen(self.groups, str, total - train))
             return (items[0] for id, items in self.groups.items() if id not in not_trained)
+
         return chain.from_iterable(self.groups[id] for id in self.chosen(self.groups, str, evaluated))
 
 
@@ -188,6 +192,7 @@ def choose(
     """
     if count is None:
         return iter(items)
+
     ids = set[str]()
 
     def order(numbered: tuple[int, T]) -> tuple[int, str]:
@@ -220,6 +225,7 @@ def write_picture(file: Path, encoded: str) -> None:
     """
     if file.is_file():
         return
+
     # Renamed once it is checked: a run that is killed here leaves no half picture.
     unchecked = file.with_name(f"{file.name}.{os.getpid()}")
     try:

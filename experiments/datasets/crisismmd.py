@@ -113,6 +113,7 @@ class CrisisMmd(Benchmark):
                     raise UserError(f"unknown label {post.label!r} of task {self.settings.task}")
                 once(post.image_id, ids, "image_id")
             posts.append(post)
+
         return posts
 
     def split(self, name: str, count: int | None) -> Iterator[Item]:
@@ -122,6 +123,7 @@ class CrisisMmd(Benchmark):
             # The pictures of one post may be in different splits.
             evaluated = {post.tweet_id for post in self.posts[self.evaluated]}
             posts = [post for post in posts if post.tweet_id not in evaluated]
+
         for post in self.chosen(posts, lambda post: post.image_id, count):
             docs = (post.text_doc, post.image_id)
             yield Item(

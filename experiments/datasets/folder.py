@@ -79,6 +79,7 @@ class Folder:
         waiting = [names]
         visited = set[str]()
         number = 0
+
         while waiting:
             folder = waiting.pop()
             path = self.root.joinpath(*folder)
@@ -86,10 +87,12 @@ class Folder:
                 raise UserError(
                     f"{path} lies more than {DEPTH} folders deep: copy the folder again from {self.release}"
                 )
+
             # Links inside of the release can give a few folders paths without number.
             real_path = os.path.realpath(path)
             if real_path in visited:
                 raise UserError(f"{path} leads to a folder that is read already, {real_path}: delete the link")
+
             visited.add(real_path)
             for file in self.files(*folder):
                 number += 1
@@ -97,6 +100,7 @@ class Folder:
                     top = self.root.joinpath(*names)
                     raise UserError(f"{top} has more than {FRAMES:,} files: copy them again from {self.release}")
                 yield file
+
             waiting += [(*folder, name) for name in self.folders(*folder)]
 
     def _entry(self, names: Sequence[str]) -> tuple[Path, int]:
@@ -109,6 +113,7 @@ class Folder:
                 raise UserError(f"{name!r} leads outside of {self.root}: expected the path of a file in it")
             if any(len(part.encode()) > NAME for part in parts):
                 raise UserError(f"{name[:40]!r}... in {self.root} is longer than a file's name may be ({NAME} bytes)")
+
         path = self.root.joinpath(*names)
         try:
             mode = os.stat(path).st_mode
@@ -116,11 +121,13 @@ class Folder:
             return path, 0
         except OSError as error:
             raise UserError(f"{path} cannot be read ({error.strerror}): copy it again or remove it") from error
+
         if not self._allow_links and not f"{os.path.realpath(path)}{os.sep}".startswith(self._resolved):
             raise UserError(
                 f"{path} is a link that leads outside of {self.root}: copy its file there, or, where the link is your "
                 "own, set data.allow_links=true"
             )
+
         return path, mode
 
     def _listed(self, names: Sequence[str]) -> list[str]:

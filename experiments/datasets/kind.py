@@ -113,6 +113,7 @@ class DatasetKind:
         evaluated = read_ids(dataset.evaluate(), f"{where}: evaluated")
         if not evaluated:
             raise UserError(f"{where}: there is no question to evaluate; copy its files again")
+
         if request.held_out:
             shared = sorted(evaluated & read_ids(dataset.train(), f"{where}: training"))
             if shared:
@@ -120,6 +121,7 @@ class DatasetKind:
                     f"{where}: {len(shared):,} questions are both learned from and evaluated, {shared[0]} among them; "
                     "take them out of the training questions"
                 )
+
         return dataset
 
 

@@ -161,6 +161,7 @@ class Mh(Benchmark):
                 # Several monsters' sheets may state one edge, which counts once by its text.
                 id = f"{head} | {relation} | {tail}"
                 triples[id] = Triple(id, head, relation, tail)
+
         return iter(triples.values())
 
     def captions(self) -> Mapping[str, str]:
@@ -194,6 +195,7 @@ class Mh(Benchmark):
             if id in questions:
                 raise UserError(f"{where}: the id {id} is there twice: give one of the files another name")
             questions[id] = question
+
         return questions
 
     @cached_property
@@ -221,6 +223,7 @@ class Mh(Benchmark):
                 sources += clip(name, name, node.caption, files)
                 if sources:
                     entities[name] = sources
+
         return entities
 
     def frames(self, *place: str) -> list[str]:
@@ -263,9 +266,12 @@ def paths_of(route: str, monster: str, monsters: Container[str]) -> tuple[tuple[
             continue
         part = monster
         entities: list[str] = []
+
         for name in map(str.strip, path.split(">")):
             if name in monsters:
                 part = name  # further names are of that monster's part
             entities.append(entity_name(name, part, monsters))
+
         paths.append(tuple(entities))
+
     return tuple(paths)

@@ -90,10 +90,12 @@ class MmBench(SingleSplit):
         for item in each(read_table(self.file, ROW, quoted=True), item_of):
             rows.setdefault(item.group, []).append(item)
         groups: dict[str, Sequence[Item]] = {}
+
         for group, items in rows.items():
             # As in the authors' script, a rotation without its question's first row is left out.
             if items[0].question.id == group:
                 groups[group] = items if len(items) > 1 else rotations(items[0])
+
         if not groups:
             raise UserError(f"{self.file} has no questions: copy {self.release}")
         return groups
@@ -104,6 +106,7 @@ class MmBench(SingleSplit):
         for where, row in read_table(self.file, ROW, quoted=True):
             if row.index not in self.groups:
                 continue  # a rotation has the picture and hint of its question's first row
+
             if row.hint:
                 yield text_source(row.hint_doc, "Hint", row.hint)
             # A reference to an earlier row is found by its index.
@@ -114,6 +117,7 @@ class MmBench(SingleSplit):
                     if row.is_reference:
                         raise UserError(f"no row before it holds the picture {row.image}")
                     write_picture(file, row.image)
+
             files[row.index] = file
             yield image_source(row.image_doc, "Picture", "", file)
 
@@ -130,6 +134,7 @@ def item_of(row: MmBenchRow) -> Item:
     """Makes the item of one row. Raises UserError for an answer that is not the letter of a choice."""
     if row.answer not in row.options:
         raise UserError(f"answer {row.answer!r} of {len(row.options)} choices: expected the letter of one")
+
     docs = (row.hint_doc, row.image_doc) if row.hint else (row.image_doc,)
     return Item(
         question=Question(row.index, row.question, tuple(row.options.values())),

@@ -120,6 +120,7 @@ def item_of(record: MmqaQuestion) -> Item:
         pool.append(record.table_id)
     if not pool:
         raise UserError(f"question {record.qid} has no sources: it needs text_doc_ids, image_doc_ids or table_id")
+
     supporting = tuple(dict.fromkeys(record.supporting_context))
     return Item(
         question=Question(record.qid, record.question),

@@ -130,6 +130,7 @@ class Limited:
                 f"{self._path}, record {self._records:,}: larger than {self._most // MB} MB, or the file has more than "
                 f"{RECORDS:,} records or {UNPACKED // MB:,} MB, as no official release has: download it again"
             )
+
         return content
 
 
@@ -185,6 +186,7 @@ def read_members(path: Path, layout: TypeAdapter[T], noun: str) -> Iterator[tupl
                 f"{path}, after {len(names):,} times {noun}: broken JSON ({reason}); the file may be truncated, "
                 "download it again"
             ) from None
+
     if not names:
         raise UserError(f"{path}: expected a JSON object with one {noun} at least; download it again")
 
@@ -225,6 +227,7 @@ def read_table(path: Path, layout: TypeAdapter[T], *, quoted: bool) -> Iterator[
                 yield where, validated(layout, row, where)
         except csv.Error as error:
             raise UserError(f"{path}, line {rows.line_num} is not of a table ({error}): download it again") from error
+
     if is_empty:
         raise UserError(f"{path} is empty: download it again")
 
@@ -240,4 +243,5 @@ def row_cells(headers: Iterable[str], values: Iterable[str]) -> list[str]:
     for header, value in zip(headers, values, strict=True):
         if value:
             cells.append(f"{header} = {value}" if header else value)
+
     return cells

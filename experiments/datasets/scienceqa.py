@@ -144,6 +144,7 @@ class ScienceQa(Benchmark):
             sources.append(text_source(f"{pid}:hint", title, problem.hint))
         if not problem.image:
             return sources
+
         description = self.descriptions.get(pid, "")
         with placed(f"{self.folder.root / 'problems.json'}, problem {pid}"):
             # Sorted: of two files with one stem, the same one counts on every machine.
@@ -154,11 +155,13 @@ class ScienceQa(Benchmark):
                     f"question {pid} has no source for its picture: copy {expected},"
                     f" or captions.json with its caption, from {self.release}"
                 )
+
         sources.append(image_source(f"{pid}:image", title, description, files.get("image")))
         for number, choice in enumerate(problem.choices):
             file = files.get(f"choice_{number}")
             if file:
                 sources.append(image_source(f"{pid}:choice_{number}", title, f"Picture of the choice {choice}.", file))
+
         return sources
 
     @cached_property
@@ -176,6 +179,7 @@ class ScienceQa(Benchmark):
                     "from 0"
                 )
             problems[pid] = problem
+
         # The release's other splits (minival, minitest, trainval) are made of these three.
         pids = {pid for split in ("train", "val", "test") for pid in self.splits.get(split, ())}
         present = len(pids & problems.keys())

@@ -30,6 +30,7 @@ def read_sheet(path: Path, layout: type[T], *, by_name: bool) -> Iterator[tuple[
     rows = read_cells(path)
     width = max(map(len, rows), default=0)
     columns = rows[0] if by_name and rows else list(schema.json_schema()["properties"])
+
     for number, row in enumerate(rows[1:], start=2):
         if any(row):
             where = f"{path}, row {number}"
@@ -50,6 +51,7 @@ def read_cells(path: Path) -> list[list[str]]:
             size = sum(part.file_size for part in packed.infolist())
         if size > SHEET:
             raise UserError(f"{path} unpacks to {size // MB} MB, more than {SHEET // MB}: download it again")
+
         # Warnings are about styles and extensions, which are not read. data_only: a formula's stored result, not its
         # text.
         with (
@@ -65,6 +67,7 @@ def read_cells(path: Path) -> list[list[str]]:
                     raise UserError(
                         f"{where}: more than {COLUMNS} columns or {ROWS:,} rows; delete the cells that lie far off"
                     )
+
                 cells: list[str] = []
                 for value in values:
                     cells.append("" if value is None else str(value).strip())
@@ -72,6 +75,7 @@ def read_cells(path: Path) -> list[list[str]]:
                     characters += len(cells[-1])
                     if characters > SHEET:
                         raise UserError(f"{where}: the cells hold more than {SHEET:,} characters; download it again")
+
                 rows.append(cells)
     except UserError:
         raise
@@ -79,4 +83,5 @@ def read_cells(path: Path) -> list[list[str]]:
     except Exception as error:
         reason = type(error).__name__
         raise UserError(f"{path} is not an .xlsx spreadsheet ({reason}): download it again") from error
+
     return rows

@@ -133,6 +133,7 @@ class TatQa(Benchmark):
         if answer is not None and is_computed and is_number(gold[0]):
             equal = float(same_number(answer, gold[0]))
             return Score(equal, equal, equal)
+
         return text_score(replace(item, gold=gold), answer)
 
 
@@ -152,6 +153,7 @@ def item_of(question: TatQaQuestion, table: str, paragraphs: Mapping[str, str], 
         raise UserError(f"question {question.uid} needs a paragraph that is not there: no {missing[0]!r}")
     if question.answer_type in COMPUTED and not is_number(question.answer[0]):
         raise UserError(f"question {question.uid} is {question.answer_type}, and {question.answer[0]!r} no number")
+
     supporting = [paragraphs[order] for order in question.rel_paragraphs]
     if "table" in question.answer_from:
         supporting.append(table)
@@ -184,6 +186,7 @@ def row_sources(table: str, rows: Sequence[Sequence[str]]) -> Iterator[Source]:
     """
     if not all(rows):
         raise UserError(f"table {table} has a row without cells: expected as many as in its header")
+
     header_length = header_rows(rows)
     # A header's last row may be the label of the first section.
     names_columns = any(any(row[1:]) for row in rows[: max(0, header_length - 1)])
@@ -192,6 +195,7 @@ def row_sources(table: str, rows: Sequence[Sequence[str]]) -> Iterator[Source]:
     head = rows[:header_length]
     if len({len(row) for row in head}) > 1:
         raise UserError(f"table {table} has a header whose rows are of different widths")
+
     headers = [" ".join(filter(None, column)) for column in zip(*head, strict=True)]
     section = ""
     # Ids are places in the whole table, header rows included.
@@ -225,6 +229,7 @@ def header_rows(rows: Sequence[Sequence[str]]) -> int:
             return number
         named_columns |= values.keys()
         has_periods = has_periods or has_new_periods
+
     return len(rows)
 
 

@@ -97,12 +97,15 @@ class ViDoSeek(SingleSplit):
                 f"it has no pages img/{document}_<page>.jpg in {self.folder}: run the release's scripts/pdf2images.py, "
                 "which draws them from pdf/"
             )
+
         missing = [page for page in example.reference_page if page not in pages]
         if missing:
             raise UserError(f"it refers to page {missing[0]} of {document}, which is not in img/")
+
         source_type = SOURCE_TYPES.get(example.source_type.lower())
         if source_type is None:
             raise UserError(f"unknown source_type {example.source_type!r}: one of {', '.join(SOURCE_TYPES)}")
+
         # The release's example has another query type (`content_extraction`), which stays.
         query_type = example.query_type.lower().replace("_", "-")
         return Item(
@@ -128,8 +131,10 @@ class ViDoSeek(SingleSplit):
                     yield Source(f"{doc}:text", doc, Kind.TEXT, title, text)
                 else:
                     pages_without_text += 1
+
                 # The text is the picture's too: encoders without vision find the page by it.
                 yield image_source(doc, title, text, file)
+
         if pages_without_text and self.ocr is None:
             self.note(
                 f"vidoseek: {pages_without_text:,} pages of {self.folder} have no recognised text and are described by "
@@ -156,6 +161,7 @@ class ViDoSeek(SingleSplit):
                 twin = pages.setdefault(int(match["page"]), file)
                 if twin is not file:
                     raise UserError(f"{twin} and {file} are one page: remove one of the two")
+
         # By number, so that page 10 comes after page 9; folders list in any order.
         return {document: dict(sorted(documents[document].items())) for document in sorted(documents)}
 

@@ -144,13 +144,16 @@ class WebQa(Benchmark):
         path = self.path(PICTURES)
         if line >= len(starts):
             raise UserError(f"{path} has {len(starts)} pictures and none with the id {id}: copy it from {self.release}")
+
         with reading(path), path.open("rb") as lines:
             lines.seek(starts[line])  # instead of reading tens of gigabytes
             # A wrong offset may lead anywhere: undecodable bytes then fail the comparison of ids below.
             stored_id, _, encoded = lines.readline(ROW).decode("ascii", errors="replace").partition("\t")
+
         if stored_id != id:
             # Cut, because a wrong offset may give a whole picture for an id.
             raise UserError(f"{path} has picture {stored_id[:40]!r} where {OFFSETS} has {id}: copy both again")
+
         return encoded
 
     @cached_property
@@ -168,13 +171,16 @@ def item_of(record: WebQaQuestion) -> Item:
     pool = docs_of(record.facts)
     if not pool:
         raise UserError("the question has no facts: it needs txt_posFacts or img_posFacts")
+
     category = record.Qcate
     if category not in CATEGORIES:
         raise UserError(f"unknown Qcate {category!r}: one of {', '.join(CATEGORIES)}")
+
     keywords = unquoted(record.Keywords_A)
     gold = (keywords,) if keywords not in NO_KEYWORDS else tuple(filter(None, map(unquoted, record.A)))
     if not gold:
         raise UserError("the question has no answer: the test file cannot be evaluated here")
+
     supporting = docs_of(sources_of(record.txt_posFacts, record.img_posFacts))
     return Item(
         question=Question(record.Guid, unquoted(record.Q)),

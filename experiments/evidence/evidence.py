@@ -70,6 +70,7 @@ class Evidence:
         if self.pictures_for == "pictured" and not any(source.kind in PICTURES for source in own_sources):
             pictures = 0
         evidence: tuple[Source, ...] = ()
+
         # Texts before pictures: `poison` plants its source at the head of one of the two.
         for k, kinds in ((settings.texts, TEXTS), (pictures, PICTURES)):
             hits = self.search(item, Search(query, k, kinds, settings.mode, settings.radius))
@@ -77,6 +78,7 @@ class Evidence:
             # The corpus as a whole may hold nearer ones than the question's own, and k may be too small for these.
             missing = [source for source in own_sources if source.kind in kinds and source not in retrieved]
             evidence += (*missing, *retrieved)
+
         # Vectors without a radius find something in every pool that is in the corpus.
         always_finds = settings.texts and settings.pictures and settings.mode != "text" and settings.radius is None
         # An incomplete copy of a release would otherwise score like a hard benchmark.
@@ -85,6 +87,7 @@ class Evidence:
                 f"question {item.question.id}: none of its {len(item.pool)} sources ({item.pool[0]}, ...) is in the "
                 "corpus; complete the data set's text, table and image files"
             )
+
         return evidence
 
     def spaces(self, item: Item) -> list[SearchSpace]:

@@ -106,6 +106,7 @@ class Step:
                 # A picture's words are extracted from like any others: its caption was written before.
                 source = replace(source, kind=Kind.TEXT, image=None)
             parts = [replace(source, text=text) for text in parts_of(source.text, PART_WORDS)]
+
         return [Question(source_key(part), self.asks, evidence=(part,), own=(part.doc,)) for part in parts]
 
     async def answer(self, question: Question, ask: Ask, seed: int = 0, sample: int = 0) -> Trace:
@@ -118,6 +119,7 @@ class Step:
         given = [source.text] if self.role is CAPTIONER and source.image is not None and source.text else []
         task = replace(self.task, inputs=tuple(InputLine(FieldKind.DESCRIPTION, text) for text in given))
         turns, found = list[Message](), dict[str, str]()
+
         while True:
             turn = Turn(
                 discussion=discussion_id(self.method, question, sample),
@@ -133,8 +135,10 @@ class Step:
             new = {value.casefold(): value for value in read if value.casefold() not in found}
             if not new or len(turns) > self.gleaning:
                 break
+
             found |= new
             task = replace(MISSED, inputs=tuple(InputLine(FieldKind.FOUND, value) for value in found.values()))
+
         agents, status = (self.role.name,), turns[-1].status
         return Trace(question.id, self.method, sample, agents, tuple(turns), None, status, seed)
 
@@ -158,10 +162,12 @@ def parts_of(text: str, most_words: int) -> list[str]:
     """Divides a long text after sentences. One that is too long, as in scans, is divided between words."""
     if len(text.split()) <= most_words:
         return [text]
+
     ends = [0]
     for match in _END.finditer(text):
         if not _ABBREVIATED.search(text[: match.start()][-8:]):
             ends.append(match.end())
+
     parts: list[list[str]] = []
     for start, end in pairwise([*ends, len(text)]):
         words = text[start:end].split()
@@ -171,6 +177,7 @@ def parts_of(text: str, most_words: int) -> list[str]:
                 parts[-1] += piece
             else:
                 parts.append(piece)
+
     return [" ".join(part) for part in parts]
 
 

@@ -152,6 +152,7 @@ def open_web(retrieval: RetrievalSettings, folder: Path, replayed: Path | None =
     """
     if retrieval.web not in ("serper", "recorded"):
         return None
+
     recording = folder / RECORDING
     earlier: Path | None = None
     live: Serper | None = None
@@ -161,6 +162,7 @@ def open_web(retrieval: RetrievalSettings, folder: Path, replayed: Path | None =
         live = Serper(SERPER_URL, os.environ.get(SERPER_KEY, ""), SERPER_KEY)
     elif retrieval.web_file:
         earlier = Path(retrieval.web_file)
+
     try:
         # A resumed run continues its own recording, which begins with the earlier one.
         if earlier is not None and earlier.is_file() and not recording.exists():
@@ -191,6 +193,7 @@ class RecordedWeb:
         query = " ".join(query.split())
         if not query:
             return ()
+
         async with self._searching.setdefault(query, asyncio.Lock()):
             if query not in self._recorded:
                 if self._live is None:
@@ -201,6 +204,7 @@ class RecordedWeb:
                 results = await self._live.results(query)
                 jsonl.append_to(self._path, json.dumps({"query": query, "results": results}))
                 self._recorded[query] = results
+
         self._searching.pop(query, None)  # waiting searches keep the lock, and then find the results
         return as_hits(self._recorded[query], k)
 

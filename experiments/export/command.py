@@ -28,6 +28,7 @@ def export(source: str, words: Sequence[str]) -> int:
     is_known = settings.keys() == DEFAULTS.keys() and is_replaced in ("true", "false")
     if not is_known or format not in FORMATS or not to:
         raise UserError(f"{' '.join((f'export={source}', *words))}: {EXPECTED}")
+
     try:
         module = import_module(f"experiments.export.{format}")
     except ModuleNotFoundError as error:
@@ -42,6 +43,7 @@ def export(source: str, words: Sequence[str]) -> int:
         if os.path.lexists(target) and (is_replaced == "false" or target.is_dir() == is_file):
             raise UserError(f"export.to={to} exists: name another target, or add export.replace=true")
         summary = _write(module.write, run, target)
+
     print(visible(f"{summary} in {to}"))
     return 0
 
@@ -57,4 +59,5 @@ def _write(write: Callable[[Path, Path], str], run: Path, target: Path) -> str:
                 place = target / file.relative_to(export)
                 place.parent.mkdir(parents=True, exist_ok=True)
                 os.replace(file, place)
+
     return summary

@@ -83,12 +83,14 @@ def _sample(model: str, discussion: TimedDiscussion) -> il.EvalSample:
     question = im.ChatMessageUser(id=discussion.id, content=scored.text, source="input")
     replies: dict[str, im.ChatMessageAssistant] = {}
     events: list[ie.Event] = []
+
     for turn in discussion.turns:
         message = turn.message
         reply = _reply(model, discussion.id, message)
         heard = [replies[id] for id in message.heard if id in replies]
         events += _events(model, turn, discussion.started_s, [question, *heard], reply)
         replies[message.id] = reply
+
     scores: dict[str, Score] = {}
     error = None
     if scored.failed_calls:
@@ -96,6 +98,7 @@ def _sample(model: str, discussion: TimedDiscussion) -> il.EvalSample:
     else:
         for name, value in _fields(scored, SCORES).items():
             scores[name] = Score(value=value, answer=scored.answer)
+
     return il.EvalSample(
         id=scored.question,
         uuid=discussion.id,

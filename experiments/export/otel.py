@@ -66,11 +66,13 @@ def spans(run: Path) -> Iterator[list[ReadableSpan]]:
     ids = _Ids()
     resource = Resource({"service.name": "agora-mm", "agora.run": folder.name})
     tracer = TracerProvider(ALWAYS_ON, resource, shutdown_on_exit=False, id_generator=ids).get_tracer("agora-mm")
+
     for discussion in discussions(folder):
         ids.trace = _digest(16, discussion.id)
         ids.span = _digest(8, discussion.id)
         root = _start_root(tracer, discussion)
         discussion_spans = [root]
+
         for turn in discussion.turns:
             message = turn.message
             ids.span = _digest(8, discussion.id, message.id)
@@ -86,13 +88,16 @@ def spans(run: Path) -> Iterator[list[ReadableSpan]]:
             if message.status is not Status.OK:
                 span.set_status(otel.StatusCode.ERROR, message.error)
                 span.set_attribute("error.type", message.status)
+
             span.end(_nanoseconds(turn.ends_s))
             discussion_spans.append(span)
+
         ends_ns = _nanoseconds(discussion.ends_s)
         if not discussion.scored.failed_calls:
             score: dict[str, Any] = {"gen_ai.evaluation.name": "utility"}
             score["gen_ai.evaluation.score.value"] = discussion.scored.utility
             root.add_event("gen_ai.evaluation.result", score, ends_ns)
+
         root.end(ends_ns)
         yield cast(list[ReadableSpan], discussion_spans)
 
@@ -139,6 +144,7 @@ def _turn_attributes(discussion: str, turn: TimedTurn, model: ModelSettings) -> 
         value = getattr(message, field)
         if value is not None:
             attributes[attribute] = value
+
     return attributes
 
 
@@ -166,6 +172,7 @@ def send(run: Path, address: str) -> str:
     log.propagate = False  # its reason is in the error
     exporter = OTLPSpanExporter(address)
     number = 0
+
     for discussion_spans in spans(run):
         if exporter.export(discussion_spans) is not SpanExportResult.SUCCESS:
             reason = handler.buffer[-1].getMessage() if handler.buffer else "no reason given"
@@ -174,6 +181,7 @@ def send(run: Path, address: str) -> str:
                 "address, such as http://localhost:4318/v1/traces"
             )
         number += len(discussion_spans)
+
     return f"{number:,} spans"
 
 

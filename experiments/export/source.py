@@ -51,6 +51,7 @@ def discussions(run: RunFolder) -> Iterator[TimedDiscussion]:
     scores = sorted(run.scores(), key=attrgetter("method"))
     if not scores:
         raise UserError(f"{run.path} has no evaluated discussions; export another run, or a trial of a sweep")
+
     for method, method_scores in groupby(scores, key=attrgetter("method")):
         traces = run.traces(f"evaluate-{method}")
         all_times = times_of_turns(run, f"evaluate-{method}")
@@ -58,9 +59,11 @@ def discussions(run: RunFolder) -> Iterator[TimedDiscussion]:
             trace = next(traces, None)
             if trace is None or trace.question != scored.question:
                 raise UserError(f"{run.path}: scores and traces of {method} differ; {DAMAGED}")
+
             times = all_times.get((trace.question, trace.sample))
             started_s = times.started if times else configured_s
             turns: list[TimedTurn] = []
+
             for number, message in enumerate(trace.turns):
                 time = times.turns.get(message.id) if times else None
                 if time:
@@ -69,4 +72,5 @@ def discussions(run: RunFolder) -> Iterator[TimedDiscussion]:
                 else:
                     begins_s = started_s + number * MADE_UP_S
                     turns.append(TimedTurn(message, begins_s, begins_s + MADE_UP_S, 0, False))
+
             yield TimedDiscussion(f"{run_id}/{method}/{scored.question}", scored, started_s, turns)

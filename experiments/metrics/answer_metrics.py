@@ -46,6 +46,7 @@ def normalise(text: str) -> str:
             tokens.append(str(float(NUMBER_WORDS[token])))
         elif token and token not in ARTICLES:
             tokens.append(token)
+
     return " ".join(tokens)
 
 
@@ -134,6 +135,7 @@ def path_metrics(followed: Sequence[Names] | None, annotated: Sequence[Names]) -
     # None is a method without paths; an empty list is one that found none, and scores 0.
     if followed is None or not annotated:
         return {}
+
     followed_paths, followed_edges = _paths_and_edges(followed)
     gold_paths, gold_edges = _paths_and_edges(annotated)
     scores = {
@@ -144,6 +146,7 @@ def path_metrics(followed: Sequence[Names] | None, annotated: Sequence[Names]) -
     if gold_edges:
         scores["edge_precision"] = _share(followed_edges & gold_edges, followed_edges)
         scores["edge_recall"] = _share(followed_edges & gold_edges, gold_edges)
+
     return scores
 
 

@@ -49,12 +49,14 @@ def overlap(answer: str, keywords: str, category: str, lemmatise: Lemmatise | No
     """QA-Acc and F1 of an answer, in [0, 1]. Raises ValueError for a category that is none of `CATEGORIES`."""
     if category not in CATEGORIES:
         raise ValueError(f"unknown question category {category!r}: one of {', '.join(CATEGORIES)}")
+
     bag = _bag(normalised(answer, lemmatise).split(), category)
     gold_bag = _bag(normalised(keywords, lemmatise).split(), category)
     # Counters: a word counts as often as both have it.
     common = (bag & gold_bag).total()
     if not common:
         return 0.0, 0.0
+
     precision = common / bag.total()
     recall = common / gold_bag.total()
     f1 = 2 * precision * recall / (precision + recall)

@@ -15,9 +15,11 @@ def official_score(answer: str, gold: Sequence[str], scale: str, *, computed: bo
     """Exact match and F1 in [0, 1], of the better reading. Of a `computed` gold answer, half right is wrong."""
     if not scale and wording(answer) == wording("; ".join(gold)):
         return 1.0, 1.0  # whatever the script makes of its numbers
+
     gold_text = normalised(written(gold, scale))
     best = (0.0, 0.0)
     whole = scaled((answer.strip(),))
+
     for reading in (whole, *listed(answer)):
         spans, reading_scale = reading
         # Only a clear list, or numbers, can be partly right: commas and "and" in a sentence are words of it.
@@ -28,10 +30,12 @@ def official_score(answer: str, gold: Sequence[str], scale: str, *, computed: bo
             value = number_of(spans[0])
             if value is not None:
                 texts.append(f"{value:.4f}")  # 0.2342 may stand for 23.42%, and `written` would round it
+
         for text in map(normalised, texts):
             exact = float(text == gold_text)
             f1 = _bag_f1(text, gold_text) if counts_parts else exact
             best = max(best, (exact, round(f1, 2)))
+
     return best
 
 

@@ -68,6 +68,7 @@ class Breaker:
             share = len(errors) / len(window)
             if len(errors) >= self.settings.most and share > worst_share:
                 worst_part, worst_errors, worst_share = part, errors, share
+
         if worst_part:
             raise TooManyFailures(
                 f"{worst_part}: {len(worst_errors):,} of the last {len(windows[worst_part]):,} failed (failures.share="

@@ -64,6 +64,7 @@ def content(path: Path) -> Iterator[BinaryIO]:
                 continue
             except (IsADirectoryError, NotADirectoryError) as error:
                 raise UserError(f"{form} cannot be read ({error.strerror}); {DAMAGED}") from error
+
         try:
             if isinstance(file, gzip.GzipFile) and not file.peek(1):
                 raise EOFError("it is empty")
@@ -173,6 +174,7 @@ def append(file: FileIO, line: str, sync: bool = False) -> int:
         if file.write(content) != len(content):
             # A nearly full disk takes a part of the line without an error.
             raise OSError(errno.ENOSPC, "no space left for a whole line", file.name)
+
         # A killed process loses nothing without it, but a power cut may.
         if sync:
             os.fsync(file.fileno())
@@ -181,6 +183,7 @@ def append(file: FileIO, line: str, sync: bool = False) -> int:
             with suppress(OSError):
                 os.ftruncate(file.fileno(), size_before)
         raise UserError(f"cannot write {file.name}: {error}; make room and resume the run") from error
+
     return len(content)
 
 
@@ -202,6 +205,7 @@ def cut(path: Path) -> None:
     with path.open("rb") as file:
         file.seek(begins)
         newline = file.read(LINE_BYTES).rfind(b"\n")
+
     if newline < 0 and begins:
         raise endless_line(path)
     # Without any newline `rfind` gives -1, and the file becomes empty.
@@ -220,11 +224,13 @@ def cut_to(path: Path, size: int, without: Collection[int] = ()) -> None:
             file.seek(size)
             if not file.read(1):
                 return
+
     if is_packed or without:
         write_atomically(path, (line for place, line in placed(path) if place < size and place not in without))
     else:
         path.touch()
         os.truncate(path, size)
+
     packed.unlink(missing_ok=True)
 
 

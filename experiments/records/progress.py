@@ -54,6 +54,7 @@ class Progress:
         open_bars = [bar for bar in self._bars if not bar.is_finished]
         room = self._console.width - BAR_WIDTH - 1
         table = Table.grid(padding=(0, 1))
+
         # The last phase stays, so that the screen is never without one.
         for bar in open_bars or finished_bars[-1:]:
             # The turns, and then the bar itself, are left out where figures would be cut.
@@ -66,6 +67,7 @@ class Progress:
                 table.add_row(ProgressBar(bar.total, bar.done, width=BAR_WIDTH), Text(line))
             else:
                 table.add_row(ProgressBar(1, 1, width=BAR_WIDTH), Text(line))
+
         if len(finished_bars) > 1:
             table.add_row("", Text(f"phases that are over: {len(finished_bars)}", "dim"))
         return table

@@ -77,7 +77,9 @@ class RunFolder:
                 if os.path.isdir(path):
                     continue
                 raise UserError(f"cannot write a run folder in {output}: {error}; choose another output=") from error
+
             return cls(path)
+
         raise UserError(f"{output} already holds a thousand runs called {name}; choose another output=")
 
     @classmethod
@@ -202,6 +204,7 @@ class _Writer:
         self.run = run
         self._files: dict[str, FileIO] = {}
         (run.path / "traces").mkdir(parents=True, exist_ok=True)
+
         try:
             jsonl.lock(self._file(self.lock))
             # Only under the lock: before it another process may be writing these files.
@@ -298,6 +301,7 @@ class Recorder(_Writer):
             if trace is None:
                 # It did not reach the disk; later ones were written after it and are asked again.
                 break
+
             if self._rescore:
                 line = self._checked(line, scored, self._rescore(trace))
             if not asks_again(trace):
@@ -307,6 +311,7 @@ class Recorder(_Writer):
         if any(evaluation.failed_places for evaluation in evaluations.values()):
             for name in (JUDGEMENTS, SCENES):
                 (self.run.path / name).unlink(missing_ok=True)
+
         # Also of methods without any complete question: their half-written files become empty.
         for evaluation in evaluations.values():
             jsonl.cut_to(evaluation.path, evaluation.read_bytes, evaluation.failed_places)
@@ -326,6 +331,7 @@ class Recorder(_Writer):
         """Returns the line of a score. Raises UserError where its trace and its question's label give another one."""
         if recorded == computed:
             return line
+
         values = json.loads(line)
         # Version 0.2.0 wrote no strict score, and lacks what came later: it is completed.
         later_fields = () if "strict_em" in values else LATER_FIELDS
@@ -338,6 +344,7 @@ class Recorder(_Writer):
                     f"{self.run.path / SCORES}: {name} of {recorded.method} on {recorded.question} is "
                     f"{_shown(recorded_value)}, and its trace and label give {_shown(computed_value)}; {LOST}"
                 )
+
         return f"{computed.encode()}\n".encode()
 
     def _write_scores(self, content: bytes) -> None:
@@ -381,8 +388,10 @@ class EvaluationFile:
             # A kill may have dropped the score of a failed question, and not its trace yet.
             if not is_asked_again:
                 raise UserError(f"{self.path} and {scores} list different answers; {DAMAGED}")
+
         if not self.read_bytes:
             raise UserError(f"{self.path} has no discussions for the scores in {scores}; {LOST}")
+
         return None
 
 
@@ -437,6 +446,7 @@ class LearningRecorder(_Writer):
         for piece in jsonl.pieces(path, size):
             hasher.update(piece)
             hashed_bytes += len(piece)
+
         is_short = hashed_bytes < size
         is_vouched = digest is not None or size > 0
         if is_short or (is_vouched and hasher.hexdigest() != digest):
@@ -445,6 +455,7 @@ class LearningRecorder(_Writer):
                 f"{path} is {change} when the checkpoint was written; restore it from a copy, "
                 f"or delete {self.run.topology} and resume to learn again from the start"
             )
+
         return hasher
 
 

@@ -228,6 +228,7 @@ class Scored(Record):
         """Raises ValueError when trace and item are not of the same question."""
         if trace.question != item.question.id:
             raise ValueError(f"a trace of question {trace.question!r} was scored as {item.question.id!r}")
+
         statuses = [turn.status for turn in trace.turns]
         return Scored(
             method=trace.method,
@@ -274,6 +275,7 @@ def by_question(scores: Iterable[Scored]) -> Iterator[Scored]:
             groups.setdefault((scored.method, scored.group), []).append(scored)
         else:
             yield scored
+
     # Only after the last record is a group known to be complete.
     for (_, group), members in groups.items():
         sums = {name: sum(getattr(member, name) for member in members) for name in SUMMED}

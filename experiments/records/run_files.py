@@ -33,6 +33,7 @@ def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
         file.flush()
         # Before the rename, or a power cut could leave the new name with an empty file.
         os.fsync(file.fileno())
+
     os.replace(partial, path)
     # Without this a power cut may undo the rename, which is an entry of the folder.
     folder = os.open(path.parent, os.O_RDONLY)
@@ -52,6 +53,7 @@ def check_plain(folder: Path) -> None:
                 f"{folder} has more than {DEPTH} nested folders, which no run makes; delete {depth[0]} in it, or name "
                 "an intact run folder"
             )
+
         for name in sorted((*folders, *files)):
             path = Path(inside, name)
             mode = path.lstat().st_mode
@@ -97,6 +99,7 @@ def disk_failure(error: BaseException, folder: Path) -> str:
         return ""
     if not folder.is_dir():
         return f"{folder} no longer exists: it was moved or deleted during the run; put it back, or name its new place"
+
     problem = f"cannot write {failure.filename or folder}: {failure.strerror}"
     if failure.errno in FULL:
         return f"{problem}; make room"
@@ -106,6 +109,7 @@ def disk_failure(error: BaseException, folder: Path) -> str:
         return f"{problem}; a file and a folder have changed places: restore it from a copy"
     if failure.errno in BARRED:
         return f"{problem}; make it writable"
+
     return f"{problem}; check that disk"
 
 
@@ -118,12 +122,15 @@ def _os_error(error: BaseException) -> OSError | None:
         # An error that was taken out of its group and raised again refers back to the group.
         if cause is None or id(cause) in visited:
             continue
+
         visited.add(id(cause))
         if isinstance(cause, OSError):
             return cause
+
         if isinstance(cause, BaseExceptionGroup):
             waiting[:0] = cause.exceptions
         else:
             # A file that cannot be closed after a failed write raises an error with the first one as its context.
             waiting.insert(0, cause.__cause__ or cause.__context__)
+
     return None

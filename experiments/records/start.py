@@ -97,6 +97,7 @@ def facts(folder: Path) -> dict[str, str]:
     starts = list(Start.read(folder / STARTS))
     if not starts:
         return {}
+
     latest = starts[-1]
     began = datetime.fromisoformat(latest.time)
     duration = timedelta(seconds=round((datetime.now(began.tzinfo) - began).total_seconds()))

@@ -59,6 +59,7 @@ class TimingLog:
         for path in jsonl.files(folder.path / TIMINGS, "*.jsonl"):
             jsonl.make_plain(path)
             jsonl.cut(path)
+
         # Times of open discussions by turn, each after the start of the monotonic clock.
         self._turns: dict[str, dict[str, TurnTime]] = {}
         # One reading of the wall clock, which may be set while the run goes on.

@@ -69,6 +69,7 @@ class WandbSettings:
         """Raises UserError where runs are to be uploaded without a key: W&B would write nothing anywhere."""
         if self.mode != "online" or os.environ.get("WANDB_API_KEY"):
             return
+
         host = urlsplit(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname or ""
         place = os.environ.get("NETRC") or next(
             (p for p in ("~/.netrc", "~/_netrc") if Path(p).expanduser().exists()), ""
@@ -76,6 +77,7 @@ class WandbSettings:
         with suppress(OSError, netrc.NetrcParseError):
             if place and netrc.netrc(Path(place).expanduser()).authenticators(host):
                 return
+
         raise UserError(
             f"wandb.mode=online: there is no key for {host}; export WANDB_API_KEY or run `wandb login`, or leave it "
             "offline and upload with `wandb sync`"
@@ -145,6 +147,7 @@ class Tracker:
         thread, self._thread = self._thread, None
         if thread is None:
             return
+
         wait_s = STOP_S if exit_code else FINISH_S
         thread.join(wait_s)
         hangs = thread.is_alive()
@@ -152,6 +155,7 @@ class Tracker:
             self._fail(
                 f"W&B did not end within {wait_s:g} s and may lack the last of this run: sync {self._path} later"
             )
+
         if self.problem:
             # Otherwise W&B would wait for its service again when this process exits.
             teardown = threading.Thread(target=_tear_down, args=(hangs,), name="tracking", daemon=True)
@@ -191,6 +195,7 @@ def _start(path: Path, config: dict[str, Any], settings: WandbSettings, trial_id
         # Started by an agent of W&B's sweeps, all trials would be the agent's one run.
         for name in ("WANDB_RUN_ID", "WANDB_SWEEP_ID"):
             os.environ.pop(name, None)
+
     # Without this an offline run still asks the network for the error collector's address.
     os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
     # Some messages ignore the settings below.
@@ -223,6 +228,7 @@ def _tear_down(kill: bool) -> None:
             with suppress(psutil.Error):
                 if child.name() == SERVICE:
                     child.kill()
+
     with suppress(Exception, SystemExit):
         wandb.teardown()
 

@@ -131,11 +131,13 @@ class _OpenPhase:
         usage = dict(self._used())
         read_at = time.monotonic()
         increments: dict[str, Usage] = {}
+
         for agent in sorted(usage):
             # An agent may appear only later, and all its usage is then new.
             increment = usage[agent] - self._usage.get(agent, Usage())
             if increment != Usage():
                 increments[agent] = increment
+
         line = PhaseUsage(self._name, round(read_at - self._read_at, 3), increments)
         self._usage = usage
         self._read_at = read_at
@@ -168,6 +170,7 @@ def notes(usage: Usage) -> Iterator[str]:
     """States the total usage in up to three sentences. None if no model was called."""
     if usage == Usage():
         return
+
     completions = usage.calls + usage.reused
     yield (
         f"In all: {usage.calls:,} model calls made and {usage.reused:,} of {completions:,} "

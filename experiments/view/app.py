@@ -67,18 +67,21 @@ def serve(folder: str, options: Sequence[str]) -> int:
             own_options[key] = value
         else:
             named.append(option)
+
     named_again(named)  # for its errors alone
     port = own_options["view.port"]
     if not re.fullmatch("[0-9]{1,5}", port) or int(port) >= 2**16:
         raise UserError(f"view.port={port}: expected a number from 0 to 65535")
     if own_options["view.open"] not in ("true", "false"):
         raise UserError(f"view.open={own_options['view.open']}: expected true or false")
+
     root = Root.open(folder)
     token = secrets.token_urlsafe(TOKEN_BYTES)
     try:
         listening = socket.create_server((HOST, int(port)))
     except OSError as error:
         raise UserError(f"view.port={port}: {error.strerror}; choose another, or 0 for a free one") from error
+
     with listening:
         address = f"http://{HOST}:{listening.getsockname()[1]}/{token}/"
         print(visible(f"{folder} is shown at {address} (Ctrl-C ends it)"), flush=True)
@@ -90,6 +93,7 @@ def serve(folder: str, options: Sequence[str]) -> int:
         server = Thread(target=uvicorn.Server(settings).run, args=([listening],), daemon=True)
         server.start()
         server.join()
+
     return 0
 
 
@@ -148,6 +152,7 @@ class AccessCheck:
             # A comparison that took as long as the match is long would give the token away, letter by letter.
             if secrets.compare_digest(token, self._token):
                 app = self._app
+
         await app(scope, receive, guarded)
 
 
@@ -203,6 +208,7 @@ class Viewer:
         name = request.path_params["run"]
         self._root.run(name)  # it may be gone since
         live = self._live(name)
+
         match request.path_params["data"]:
             case "index":  # groups and entries of discussions, or the entries that are new
                 return _json(live.index(_number(request, "after", "0"), request.query_params.get("version", "")))
@@ -219,6 +225,7 @@ class Viewer:
             case "texts":  # lines of a group's discussions whose messages hold each of some words
                 words = _text(request, "words").split("\n")
                 return _json(live.texts(_text(request, "group"), words[:MOST_WORDS]))
+
         raise HTTPException(404)
 
 

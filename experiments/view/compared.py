@@ -50,6 +50,7 @@ class Compared:
             for entry in index["entries"]:
                 method = entry["group"]
                 entries.append({**entry, "group": f"{side}.{method}", "run": run_name, "of": method})
+
         return {"groups": groups, "entries": entries}
 
     def pairs(self) -> list[dict[str, Any]]:
@@ -84,6 +85,7 @@ class Compared:
         if tests:
             title = "Methods of both runs, on the questions that both asked"
             methods = Section("Methods", tables=[replace(paired_table(tests, "utility"), title=title)])
+
         sections = [
             Section("Runs", facts=dict(zip(SIDES, links, strict=True))),
             methods,

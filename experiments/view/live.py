@@ -89,6 +89,7 @@ class LiveRun:
         if version != self._scores.version:
             self._entries = []
             self._counts = {}
+
         for line in lines:
             try:
                 scored = jsonl.decoded(self._scores.path, len(self._entries) + 1, line, Scored.decode, DAMAGED)
@@ -96,6 +97,7 @@ class LiveRun:
                 # All is read again: the next request must not go on behind the damaged line.
                 self._scores = Lines(self._scores.path)
                 raise
+
             # A method's scores and traces are recorded in one order.
             self._counts[scored.method] = self._counts.get(scored.method, 0) + 1
             entry = {
@@ -156,11 +158,13 @@ class Lines:
             self._form = form
             self.version = f"{form}-{self._cuts}"
             self._places = [0]
+
         with self._content() as file:
             file.seek(self._places[-1])
             while (line := file.readline(jsonl.LINE_BYTES)).endswith(b"\n"):
                 self._places.append(self._places[-1] + len(line))
                 yield line
+
         if len(line) == jsonl.LINE_BYTES:
             raise jsonl.endless_line(self.path)
 

@@ -81,6 +81,7 @@ class Overviews:
             if read_times != times or overview.state == RUNNING:
                 overview = self._read(name, run)
                 self._overviews[name] = times, overview
+
             return overview
         except (UserError, OSError) as error:
             return Overview(name, problem=str(error))
@@ -99,6 +100,7 @@ class Overviews:
             kind = "run" if config.job == "prune" else config.job
             done = self._count(run.path / SCORES)
             planned = planned_answers(config)
+
         can_be_resumed = state in (STOPPED, FAILED) and TRIALS not in name.split("/")  # a trial: with its sweep
         return Overview(
             name=name,
@@ -150,6 +152,7 @@ def state_of(run: RunFolder, config: Config, starts: list[Start], process: int |
                 fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:  # a process writes the folder
                 return RUNNING
+
     if (run.path / config.result_file).is_file():
         return FINISHED
     # Before its first record and after its last, a run has no lock.
@@ -157,9 +160,11 @@ def state_of(run: RunFolder, config: Config, starts: list[Start], process: int |
         return RUNNING
     if not starts or not run.log.exists():
         return STOPPED
+
     with run.log.open("rb") as file:
         file.seek(max(0, os.fstat(file.fileno()).st_size - LOG_BYTES))
         failures = FAILURE.findall(file.read(LOG_BYTES).decode(errors="replace"))
+
     started = datetime.fromisoformat(starts[-1].time).astimezone()
     has_failed = bool(failures) and failures[-1] >= started.strftime("%Y-%m-%d %H:%M:%S")
     return FAILED if has_failed else STOPPED

@@ -42,6 +42,7 @@ def run_page(overviews: Overviews, name: str, whole: bool) -> str:
     overview, *trials = overviews.all(name)
     if overview.problem:
         raise UserError(overview.problem)
+
     up = "../" * (2 + name.count("/"))
     facts = {"Folder": _link(up, "all runs"), **_facts(overview)}
     try:
@@ -49,6 +50,7 @@ def run_page(overviews: Overviews, name: str, whole: bool) -> str:
     # A damaged file of results fails in many ways where it is read.
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise UserError(f"{run.path}: its results cannot be read ({error!r}); restore them from a copy") from error
+
     other_runs = comparisons(overviews.root, name)
     sections = [
         *results,
@@ -92,6 +94,7 @@ def _answers_so_far(run: RunFolder) -> list[ResultTable]:
             "utility": fmean(scored.utility for scored in answers.values()),
             "tokens": fmean(scored.tokens for scored in answers.values()),
         }
+
     cells = {
         "answers": number("answers", ",d"),
         "utility": number("utility"),

@@ -149,10 +149,12 @@ class Asker:
         # An ambiguous clue, or a single entity where several are needed, is no sound question.
         if (len(entities) > 1) is not several:
             return None
+
         text = self.pictured("clue", thing=sight.phrase(), picture=self.domain.picture)
         if not several:
             place = f"{self.among} " if names_table else ""
             text = f"the {self.domain.noun} {place}{text}"
+
         support = tuple((entity.image_id, "image") for entity in entities)
         return Clue(entities, text, sight.phrase(), support, sight)
 
@@ -190,6 +192,7 @@ class Asker:
             text = self.ask(fact, relation.role.format(x=description))
             support = (*support, (person.id, "text"))
             return Draft(text, (person.facts[fact.name],), support, between=((value,),))
+
         return Draft(self.ask(relation, description), (value,), support)
 
     def of_picture(self, entity: WorldEntity, description: str) -> Draft:
@@ -218,6 +221,7 @@ class Asker:
         else:
             wording = "colour"
             answer = group.colour
+
         text = self.pictured(
             wording,
             p=f"the {self.domain.picture} of {description}",
@@ -253,6 +257,7 @@ class Asker:
             return Draft(text, clue.titles, clue.support)
         if not domain.total:
             return None
+
         clue = self.by_group()
         total = float(sum(int(entity.cells[domain.mark.name]) for entity in clue.entities))
         return Draft(domain.total.format(o=self.shelf.owner, v=clue.start), (total,), self.table)
@@ -310,6 +315,7 @@ def compared(describe_first: Describe, describe_second: Describe) -> Make:
         second = describe_second(asker)
         if first is None or second is None or first.entity is second.entity:
             return None
+
         domain = asker.domain
         asks_least = asker.rng.random() < 0.5
         # Numbers are unique in a table, so there are no ties.
@@ -334,9 +340,11 @@ def intersected(describe_first: Describe, describe_second: Describe) -> Make:
         second = describe_second(asker)
         if first is None or second is None or min(len(first.entities), len(second.entities)) < 2:
             return None
+
         answers = tuple(entity.title for entity in first.entities if entity in second.entities)
         if len(answers) != 1:
             return None
+
         # Either condition may come first, so that its place does not depend on its kind.
         a, b = asker.rng.sample((first.text, second.text), 2)
         link = asker.rng.choice(("the", "also"))

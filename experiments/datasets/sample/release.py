@@ -52,12 +52,14 @@ def write_sample(folder: Path, seed: int = 0, train: int = 120, dev: int = 200) 
     """
     if train < 0 or dev < 0:
         raise UserError(f"train={train}, dev={dev}: expected numbers of questions, zero or more")
+
     folder = Path(folder)
     content = json.dumps({"version": VERSION, "seed": seed, "train": train, "dev": dev}) + "\n"
     if _holds(folder, content):
         return
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UserError(f"{folder} holds something else than this sample data set: remove it or name another folder")
+
     folder.parent.mkdir(parents=True, exist_ok=True)
     # An interrupted run too leaves no part behind.
     with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as temporary:
@@ -69,6 +71,7 @@ def write_sample(folder: Path, seed: int = 0, train: int = 120, dev: int = 200) 
         for image_id, scene in release.scenes.items():
             (unfinished / PICTURES / f"{image_id}.png").write_bytes(draw(scene))
         (unfinished / CONTENT).write_text(content)
+
         try:
             # Atomic, and refused where the folder is there with content.
             os.replace(unfinished, folder)
@@ -89,6 +92,7 @@ def build(seed: int, train: int, dev: int) -> Release:
     world = World(Random(derive_seed(seed, "world")), seed).shelves()
     files: dict[str, list[Record]] = {}
     all_shelves: list[Shelf] = []
+
     for split, number in (("train", train), ("dev", dev)):
         # Three shelves at least: pools need distractors from others than the question's own.
         shelves = list(islice(world, max(3, math.ceil(number / QUESTIONS_PER_SHELF))))
@@ -101,6 +105,7 @@ def build(seed: int, train: int, dev: int) -> Release:
     texts: list[Record] = []
     tables: list[Record] = []
     images: list[Record] = []
+
     for shelf in all_shelves:
         for passage in shelf.passages:
             texts.append({"title": passage.title, "id": passage.id, "text": passage.text})
@@ -115,6 +120,7 @@ def build(seed: int, train: int, dev: int) -> Release:
                 }
             )
             scenes[entity.image_id] = entity.scene
+
     return Release({**files, "MMQA_texts": texts, "MMQA_tables": tables, "MMQA_images": images}, scenes)
 
 
@@ -132,6 +138,7 @@ def _questions(shelves: list[Shelf], number: int, rng: Random, split: str) -> li
     rng.shuffle(names)
     records: list[Record] = []
     texts = set[str]()
+
     for place, name in enumerate(names):
         # Sound new wordings get rare as a type's shelves are used up; by then a hundred shelves were tried.
         for attempt in range(2000):
@@ -142,6 +149,7 @@ def _questions(shelves: list[Shelf], number: int, rng: Random, split: str) -> li
                 break
         else:
             raise UserError(f"no further question of type {name} in {len(shelves)} tables: ask for fewer questions")
+
         texts.add(draft.text)
         other_shelves = [other for other in shelves if other is not shelf]
         records.append(
@@ -153,6 +161,7 @@ def _questions(shelves: list[Shelf], number: int, rng: Random, split: str) -> li
                 "supporting_context": [{"doc_id": doc, "doc_part": part} for doc, part in draft.support],
             }
         )
+
     return records
 
 
@@ -178,12 +187,14 @@ def _metadata(name: str, draft: Draft, shelf: Shelf, other_shelves: list[Shelf],
     other_shelves.sort(key=lambda other: other.domain is not shelf.domain)
     far_texts: list[str] = []
     far_images: list[str] = []
+
     for other in other_shelves:
         far_texts += [passage.id for passage in other.passages]
         for entity in other.entities:
             # A picture elsewhere with the thing that is asked about would be a second right answer.
             if draft.sight is None or not draft.sight.on(entity):
                 far_images.append(entity.image_id)
+
     images = [doc for doc, part in draft.support if part == "image"]
     texts = [doc for doc, part in draft.support if part == "text"]
     near_images = [entity.image_id for entity in shelf.entities]
@@ -226,6 +237,7 @@ def open_sample(request: DataRequest) -> Mmqa:
             f"data=sample: {train:,} questions to train on and {evaluated:,} to evaluate are more than the {MOST:,} "
             "that it has: lower data.limit, pruning.steps, training.questions_per_step or defence.calibration"
         )
+
     # The name holds all that the questions depend on, so runs with other settings never share a folder.
     folder = request.cache / f"sample-{seed}-{train}-{evaluated}"
     if not folder.is_dir():  # a folder that is there is complete: it appears whole or not at all

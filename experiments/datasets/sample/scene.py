@@ -80,6 +80,7 @@ def draw(scene: Scene) -> bytes:
     side = cell_side(columns)
     left = (SIZE - side * columns) / 2
     top = (height - side * math.ceil(len(things) / columns)) / 2
+
     for place, group in enumerate(things):
         row, column = divmod(place, columns)
         _draw_shape(
@@ -91,10 +92,12 @@ def draw(scene: Scene) -> bytes:
             colour=COLOURS[group.colour],
             ground=ground,
         )
+
     if scene.words:
         # Pillow's own font, because those of machines differ.
         font = ImageFont.load_default(size=24)
         canvas.text((SIZE / 2, SIZE - LETTERING / 2), scene.words, fill=COLOURS["black"], font=font, anchor="mm")
+
     file = io.BytesIO()
     image.save(file, format="PNG")
     return file.getvalue()

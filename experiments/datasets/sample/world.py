@@ -188,6 +188,7 @@ class World:
             return str(self.rng.randint(12, 99))
         if kind == "c":
             return "".join(self.rng.sample("BCDFGHKLMNPRSTVWZ", 3))
+
         return "".join(self.rng.choice(choices) for choices in templates().parts[kind])
 
     def shelves(self) -> Iterator[Shelf]:
@@ -203,10 +204,12 @@ class World:
         cells = self.cells(domain, len(titles))
         facts = {relation.name: self.values(relation, len(titles)) for relation in domain.relations}
         entities: list[WorldEntity] = []
+
         for row, scene in enumerate(self.scenes(len(titles))):
             row_facts = {name: values[row] for name, values in facts.items()}
             row_cells = {domain.header: titles[row]} | {name: values[row] for name, values in cells.items()}
             entities.append(self.entity(domain, row_cells, row_facts, scene))
+
         # After the entities are drawn, so that a row's place depends on nothing else in it.
         entities.sort(key=lambda entity: int(entity.cells[domain.number.name]))
         # Several entities may share a person, who has one passage.
@@ -216,6 +219,7 @@ class World:
                 for name in facts[relation.name]:
                     if name not in people:
                         people[name] = self.person(name)
+
         header = [domain.number.name, domain.header, domain.group.name, domain.mark.name]
         # As in real tables, the key column is not always the first.
         if self.rng.random() < 0.5:
@@ -271,16 +275,19 @@ class World:
         # The motif is put in below, on the chosen pictures only: elsewhere it would break the count.
         other_kinds = [kind for kind in SHAPES if kind != motif]
         scenes: list[Scene] = []
+
         for row in range(size):
             kinds = self.rng.sample(other_kinds, self.rng.randint(1, 3))
             groups = [Things(self.rng.randint(1, 5), self.rng.choice(list(COLOURS)), kind) for kind in kinds]
             if row in motif_colours:
                 place = self.rng.randint(0, len(groups))
                 groups.insert(place, Things(self.rng.randint(1, 5), motif_colours[row], motif))
+
             words = ""
             if self.rng.random() < 0.7:
                 words = f"{self.rng.choice(templates().slogans)} {self.fill('{w}').upper()}"
             scenes.append(Scene(tuple(groups), words, self.rng.choice(list(GROUNDS))))
+
         return scenes
 
     def description(self, picture: str, title: str, scene: Scene) -> str:
@@ -305,11 +312,13 @@ class World:
         self.rng.shuffle(statements)
         # The first sentence has the name, to which the pronouns of the others refer.
         sentences = [self.rng.choice(domain.opening).format(e=title)]
+
         for statement in statements:
             noun = f"the {domain.noun}"
             if statement.startswith("{e} ") and self.rng.random() < 0.5:
                 noun = "it"
             sentences.append(statement.format(e=noun if self.rng.random() < 0.25 else title))
+
         return " ".join(map(capitalised, sentences))
 
     def person(self, name: str) -> WorldPassage:
