@@ -29,35 +29,39 @@ def choose_attackers(settings: AttackSettings, agents: Sequence[str], seed: int)
     kind = attack_kind(settings.kind)
     if settings.kind == NONE:
         return ()
-    if settings.agents or kind.acts_on in ("messages", "evidence"):
+    if settings.agents and kind.acts_on == "evidence":
+        raise UserError(f"attack={settings.kind} is on sources that all agents of their kind read: drop attack.agents")
+    if settings.agents:
+        attackers = [_agent_of(position_or_name, agents) for position_or_name in settings.agents]
+    elif kind.acts_on in ("messages", "evidence"):
         # Without names, an attack on messages or evidence compromises no particular agent.
-        if settings.agents and kind.acts_on == "evidence":
-            raise UserError(
-                f"attack={settings.kind} is on sources that all agents of their kind read: drop attack.agents"
-            )
-        named = []
-        for agent in settings.agents:
-            if isinstance(agent, int) and not isinstance(agent, bool):  # True is an int as well
-                if not 0 <= agent < len(agents):
-                    last = len(agents) - 1
-                    raise UserError(f"attack.agents: no agent at position {agent}; they go from 0 to {last}")
-                named.append(agents[agent])
-            elif agent in agents:
-                named.append(str(agent))
-            else:
-                hint = f"{near_miss(str(agent), agents)} Known: {', '.join(agents)}"
-                raise UserError(f"attack.agents: no agent {str(agent)!r} discusses.{hint}")
+        attackers = []
     else:
         if not 1 <= settings.number <= len(agents):
             raise UserError(f"attack.number={settings.number}: expected 1 to {len(agents)}, as many as agents discuss")
         # An order by seed: a larger number adds attackers to those of a smaller one.
-        named = sorted(agents, key=lambda name: derive_seed(seed, "attackers", name))[: settings.number]
-    if len(chosen := {*named}) < len(named):
-        raise UserError(f"attack.agents names one of {', '.join(named)} twice: name each agent once")
+        ordered = sorted(agents, key=lambda name: derive_seed(seed, "attackers", name))
+        attackers = ordered[: settings.number]
+    if len(set(attackers)) < len(attackers):
+        raise UserError(f"attack.agents names one of {', '.join(attackers)} twice: name each agent once")
     # Last, since an attack checks the number of its attackers.
-    kind(settings).check(named)
+    kind(settings).check(attackers)
     # In the team's order, so that the order in `attack.agents` changes nothing.
-    return tuple(name for name in agents if name in chosen)
+    compromised = set(attackers)
+    return tuple(name for name in agents if name in compromised)
+
+
+def _agent_of(position_or_name: Any, agents: Sequence[str]) -> str:
+    """Finds an agent by its position, from 0, or its name. Raises UserError for none."""
+    if isinstance(position_or_name, int) and not isinstance(position_or_name, bool):  # True is an int as well
+        if 0 <= position_or_name < len(agents):
+            return agents[position_or_name]
+        raise UserError(f"attack.agents: no agent at position {position_or_name}; they go from 0 to {len(agents) - 1}")
+    name = str(position_or_name)
+    if name not in agents:
+        hint = f"{near_miss(name, agents)} Known: {', '.join(agents)}"
+        raise UserError(f"attack.agents: no agent {name!r} discusses.{hint}")
+    return name
 
 
 class Attack:
@@ -107,17 +111,23 @@ class Attack:
         self._folder = evidence.store.folder.parent.parent / "pictures"  # next to the indexes, in the cache
         if not isinstance(self._kind, Corpus):
             return
-        items = [*self._dataset.train()] if self.settings.attacks("train") else []
-        items += self._dataset.evaluate() if self.settings.attacks("evaluate") else []
-        pools = [(space.pool, item.own) for item in items for space in evidence.spaces(item)]
-        if all(pool is not None and {*pool} <= {*own} for pool, own in pools):
+        items: list[Item] = []
+        if self.settings.attacks("train"):
+            items += self._dataset.train()
+        if self.settings.attacks("evaluate"):
+            items += self._dataset.evaluate()
+        if all(_reads_its_own(item, evidence) for item in items):
             raise UserError(
                 "attack=corpus: nothing is retrieved, the questions' evidence is their own: use attack=poison"
             )
-        contexts = {item.question: context for item in items if (context := self._context(item, 0, "evaluate"))}
-        planted = {question.id: self._kind.publishes(question, context) for question, context in contexts.items()}
+
+        planted = {}
+        for item in items:
+            context = self._context(item, 0, "evaluate")
+            if context:
+                planted[item.question.id] = self._kind.publishes(item.question, context)
         store = evidence.store.of(lambda: chain(evidence.store.everything(), *planted.values()))
-        documents = {id: [source.doc for source in of] for id, of in planted.items()}
+        documents = {question: [source.doc for source in sources] for question, sources in planted.items()}
         self.evidence = replace(evidence, store=store, planted=documents)
 
     async def discussion(
@@ -144,7 +154,7 @@ class Attack:
             attackers=self.attackers,
             target=target,
             published=published,
-            change=self.change(item, number, phase),
+            change=self._change_of(context),
             in_transit=self._kind.acts_on == "messages",
             applies=self.applies,
         )
@@ -157,26 +167,45 @@ class Attack:
 
     def change(self, item: Item, number: int, phase: Phase = "evaluate") -> Change:
         """Returns the change of every turn of a discussion."""
-        # Once for all turns of the discussion: choosing a target reads the data set.
-        context, every_turn = self._context(item, number, phase), self._kind.acts_on in ("messages", "evidence")
+        return self._change_of(self._context(item, number, phase))
+
+    def _change_of(self, context: AttackContext | None) -> Change:
+        every_turn = self._kind.acts_on in ("messages", "evidence")
 
         def change(turn: Turn) -> Turn:
-            attacked = every_turn or (turn.agent in self.attackers and f"{turn.round}/{turn.agent}" not in self._spared)
-            return self._kind.change(turn, context) if context and attacked else turn
+            is_attackers = turn.agent in self.attackers and f"{turn.round}/{turn.agent}" not in self._spared
+            if context and (every_turn or is_attackers):
+                return self._kind.change(turn, context)
+            return turn
 
         return change
 
     def _context(self, item: Item, number: int, phase: Phase) -> AttackContext | None:
         """None where a question has no wrong answer: its discussion is not attacked."""
-        target, own_targets = self.target(item), {}
+        target = self.target(item)
         if self._kind.aimed and target is None:
             return None
+        own_targets = {}
         if self._kind.several_targets:
             # A question with fewer wrong answers than attackers: the last of them share the first answer.
-            numbered = enumerate(self.attackers, start=self.settings.target)
-            own_targets = {name: self._targets.of(item, n) or target or "" for n, name in numbered}
-        further = own_targets, phase, self._folder
-        return AttackContext(target or "", self.attackers, number, self._seed, *further, spared=self._spared)
+            for place, name in enumerate(self.attackers, start=self.settings.target):
+                own_targets[name] = self._targets.of(item, place) or target or ""
+        return AttackContext(
+            target=target or "",
+            attackers=self.attackers,
+            number=number,
+            seed=self._seed,
+            own_targets=own_targets,
+            phase=phase,
+            folder=self._folder,
+            spared=self._spared,
+        )
+
+
+def _reads_its_own(item: Item, evidence: Any) -> bool:
+    """True for a question whose searches find nothing but its own sources."""
+    pools = [space.pool for space in evidence.spaces(item)]
+    return all(pool is not None and {*pool} <= {*item.own} for pool in pools)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from experiments.attacks.attack import Attack
 from experiments.attacks.catalogue import attack_kind
 from experiments.attacks.kind import NONE, AttackSettings
 from experiments.conformance.methods import TEAM
-from experiments.conformance.parts import require
+from experiments.conformance.parts import check_reads, noting, require
 from experiments.conformance.scripted import ScriptedSpeaker, improvised
 from experiments.datasets.item import Item
 from experiments.datasets.mmqa import Mmqa
@@ -23,12 +23,15 @@ from topologies.topology import Wired
 
 SEED = 5
 ROUNDS = 2
+# Settings that a run reads whatever the attack does with them.
+OF_RUN = {"kind", "agents", "number", "when", "clean", "target"}
 
 
 def check_attack(name: str) -> None:
     """Compares discussions with and without an attack. Raises UserError, and NotConforming with the first fault."""
     kind = attack_kind(name)
-    settings = AttackSettings(kind=name, number=2)
+    read = set[str]()
+    settings = noting(AttackSettings(kind=name, number=2), read)
     with TemporaryDirectory() as folder:
         write_sample(Path(folder) / "sample", seed=3, train=0, dev=8)
         data = Mmqa.at(Path(folder) / "sample")
@@ -53,6 +56,9 @@ def check_attack(name: str) -> None:
             # Not the gold answer: the target is chosen against it, so another one may rightly change the attack.
             relabelled = replace(item, supporting=())
             require(_turns(attack, relabelled, number) == turns, f"{name}: it knows which sources support the answer")
+    check_reads(kind, "attack", "attack", read - OF_RUN)
+    reads_target = "attack.target" in kind.reads
+    require(kind.aimed == reads_target, f"{name}: `aimed` is {kind.aimed}, so `reads` has attack.target or not")
 
 
 def _turns(attack: Attack, item: Item, number: int) -> Mapping[str, Turn]:

@@ -142,6 +142,20 @@ def test_an_attack_that_changes_which_turn_it_is_is_caught() -> None:
         check_attack(f"{__name__}:Reseeds")
 
 
+class Shares(AttackKind):
+    """The attacker reads a setting that it does not name."""
+
+    name = "shares"
+
+    def change(self, turn: Any, context: Any) -> Any:
+        return replace(turn, instruction=f"{self.settings.share}")
+
+
+def test_an_attack_that_reads_a_setting_it_does_not_name_is_caught() -> None:
+    with pytest.raises(NotConforming, match=r"attack\.share"):
+        check_attack(f"{__name__}:Shares")
+
+
 class Twice(Mmqa):
     """The sample, with every source in the corpus twice."""
 
