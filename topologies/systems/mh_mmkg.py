@@ -26,12 +26,12 @@ Decided here:
 """
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, pairwise
 from typing import Literal
 
-from actors.messages import Field, FieldKind, Kind, Message, Modality, Role, Source, Task, Triple, Value
+from actors.messages import Field, FieldKind, InputLine, Kind, Message, Modality, Role, Source, Task, Triple, Value
 from topologies.answers import wording
 from topologies.method import system
 from topologies.systems.helpers import numbered, pictures_among
@@ -76,6 +76,7 @@ LOOK = " The pictures show {}: describe them too, with the question and the find
 SUMMARIZE = "Answer with the knowledge found in the graph, which the evidence holds path by path."
 
 DESCRIPTION = Field(FieldKind.DESCRIPTION, "what the pictures show")
+PERCEPTION = Task(PERCEIVE, (DESCRIPTION,))
 ENTITY = Field(FieldKind.ENTITY, "the name of one entity", many=True, most=1)
 PICKED = Field(FieldKind.SELECTED, "the number of one candidate", most=1, value=Value.NUMBERS)
 USEFUL = Field(
@@ -134,16 +135,18 @@ class MhMmkg(System):
     """One setting, by the method's name. Directed edges are followed from head to tail only."""
 
     async def discuss(self, session: Session) -> Message:
-        question, library, setting = session.question, self.context.library, SETTINGS[self.method]
-        own = await session.own()
+        setting = SETTINGS[self.method]
+        library = self.context.library
+        question = session.question
         # Agents that do not see read people's captions from here on, as texts of the question.
-        texts, pictures = read_and_seen(own, by_people=not setting.see)
-        heard: list[Message] = []
+        texts, pictures = read_and_seen(await session.own(), by_people=not setting.see)
+        perceived: list[Message] = []
         if setting.knowledge == "searched" and pictures:
-            heard = [await session.ask(PERCEIVER.name, evidence=pictures, task=Task(PERCEIVE, (DESCRIPTION,)))]
-        # Made in every setting: it also writes annotated paths.
+            perceived = [await session.ask(PERCEIVER.name, evidence=pictures, task=PERCEPTION)]
         session.question = about(question, texts)
-        search = _Search(session, heard, setting, await library.topics(question))
+
+        # Made in every setting: it also writes annotated paths.
+        search = GraphSearch(session, perceived, setting, await library.topics(question))
         paths: tuple[GraphPath, ...] = ()
         if setting.knowledge == "searched":
             paths = await search.run(self.context.systems.paths, self.context.directed, self.context.advice)
@@ -152,77 +155,65 @@ class MhMmkg(System):
             session.descriptions = tuple(search.descriptions.items())
         elif setting.knowledge == "annotated":
             paths = await search.follow(await library.annotated(question))
+
         # Not `together`: each path is shown in full, even where it repeats an earlier one.
         knowledge = [line for path in paths for line in search.written(path)]
         offline = setting.captions == "offline"
-        evidence = (*texts, *(() if offline else pictures), *knowledge)
-        instruction = SUMMARIZE if knowledge else ""
         return await session.ask(
-            SUMMARIZER.name, evidence=evidence, heard=heard if offline else (), instruction=instruction
+            SUMMARIZER.name,
+            evidence=(*texts, *(() if offline else pictures), *knowledge),
+            heard=perceived if offline else (),
+            instruction=SUMMARIZE if knowledge else "",
         )
 
 
-@dataclass
-class _Search:
+class GraphSearch:
     """Search of one discussion.
 
-    heard: the perceiver's description, if any, which every agent reads.
+    perceived: the perceiver's description, if any, which every agent reads.
+    topics: entities to start from, if the data set names them.
     entity_texts: known facts of each entity met, as text; descriptions: agents' descriptions of its pictures.
     """
 
-    session: Session
-    heard: Sequence[Message]
-    setting: MhSetting
-    topics: tuple[str, ...]
-    entity_texts: dict[str, tuple[Source, ...]] = field(default_factory=dict)
-    descriptions: dict[str, str] = field(default_factory=dict)
+    def __init__(
+        self, session: Session, perceived: Sequence[Message], setting: MhSetting, topics: tuple[str, ...]
+    ) -> None:
+        self.descriptions: dict[str, str] = {}
+        self._entity_texts: dict[str, tuple[Source, ...]] = {}
+        self._session = session
+        self._perceived = perceived
+        self._setting = setting
+        self._topics = topics
 
     async def run(self, paths: int, directed: bool, advice: str) -> tuple[GraphPath, ...]:
         """Searches for paths, at most `paths`; none without a topic. `advice` is for the expander."""
-        if not (topics := self.topics):
-            named = await self.session.ask(TOPIC.name, task=Task(NAME, (ENTITY,)), heard=self.heard)
-            names = named.values(ENTITY.name)
-            near = await self.session.graph(names, EDGES, of=named) if names else ()
-            ends = [(edge.head,) if directed else (edge.head, edge.tail) for edge in near]
-            nearest = tuple(dict.fromkeys(entity for edge_ends in ends for entity in edge_ends))
-            # The graph's entities with the names that the topic agent gave, or else the nearest ones.
-            topics = tuple(entity for entity in nearest if any(same(entity, name) for name in names)) or nearest
-        if not topics:
+        topic = await self._topic(directed)
+        if not topic:
             return ()
-        task = Task(PICK, (PICKED,), input_lines(FieldKind.CANDIDATE, topics, numbered=True))
-        picked = await self.session.ask(TOPIC.name, task=task, heard=self.heard)
-        if not (chosen := numbered(picked, PICKED.name, topics)):
-            return ()
-        topic = chosen[0]
-        search = PathSearch(topic, self.setting.order, paths=paths)
+        search = PathSearch(topic, self._setting.order, paths=paths)
         # The topic alone may be enough.
-        search.judge(await self._validated((GraphPath((topic,)),)))
+        search.judge(await self._validated([GraphPath((topic,))]))
         while batch := search.batch():
-            edges = await asyncio.gather(*(self.session.neighbours(path.end) for path in batch))
+            edges = await asyncio.gather(*(self._session.neighbours(path.end) for path in batch))
             # All paths of a batch look ahead before any grows; `grow` drops an entity that two of them reach.
-            ahead = [(path, search.ahead(path, around, directed)) for path, around in zip(batch, edges, strict=True)]
-            leading = [(path, on) for path, on in ahead if on]
-            expansions = []
-            for path, on in leading:
-                found = input_lines(FieldKind.FOUND, self._findings(path))
-                candidates = input_lines(FieldKind.CANDIDATE, map(stated, on), numbered=True)
-                task = Task(f"{EXPAND} {advice}".rstrip(), (USEFUL,), (*found, *candidates))
-                expansions.append(self.session.ask(EXPANDER.name, task=task, heard=self.heard))
+            ahead = [search.ahead(path, around, directed) for path, around in zip(batch, edges, strict=True)]
+            leading = [(path, onward) for path, onward in zip(batch, ahead, strict=True) if onward]
+            expansions = await asyncio.gather(*(self._expand(path, onward, advice) for path, onward in leading))
             grown: list[GraphPath] = []
-            for (path, on), useful in zip(leading, await asyncio.gather(*expansions), strict=True):
-                grown += search.grow(path, numbered(useful, USEFUL.name, on))
+            for (path, onward), expansion in zip(leading, expansions, strict=True):
+                grown += search.grow(path, numbered(expansion, USEFUL.name, onward))
             search.judge(await self._validated(grown))
         return search.result()
 
     async def follow(self, annotated: Sequence[Sequence[str]]) -> tuple[GraphPath, ...]:
         """Looks the entities of annotated paths up. An edge that the graph lacks is left out."""
-        for name in dict.fromkeys(entity for path in annotated for entity in path):
-            self.entity_texts[name], _ = read_and_seen(await self.session.entity(name), by_people=True)
+        for name in dict.fromkeys(chain.from_iterable(annotated)):
+            self._entity_texts[name], _ = read_and_seen(await self._session.entity(name), by_people=True)
         paths = []
         for entities in annotated:
             edges: list[Triple] = []
             for head, tail in pairwise(entities):
-                around = await self.session.neighbours(head)
+                around = await self._session.neighbours(head)
                 # Of parallel edges the first will do.
                 edges += [edge for edge in around if same(edge.head, head) and same(edge.tail, tail)][:1]
             paths.append(GraphPath(tuple(entities), tuple(edges)))
@@ -230,56 +221,99 @@ class _Search:
 
     def written(self, path: GraphPath) -> tuple[Source, ...]:
         """Writes a path as text: each entity's facts, and after them the edge to the next, under the path so far."""
-        lines: list[Source] = []
-        for place, entity in enumerate(path.entities):
-            before = path.entities[max(0, place - 1)]
+        lines = list(self._entity_texts.get(path.entities[0], ()))
+        for place, (before, entity) in enumerate(pairwise(path.entities), 2):
+            ends = {wording(before), wording(entity)}
+            title = " > ".join(path.entities[:place])
             for edge in path.edges:
                 # Compared as a set, since an edge may have been followed against its direction.
-                if place and {wording(edge.head), wording(edge.tail)} == {wording(before), wording(entity)}:
-                    title = " > ".join(path.entities[: place + 1])
+                if {wording(edge.head), wording(edge.tail)} == ends:
                     lines.append(Source(edge.id, edge.source or edge.id, Kind.TEXT, title, stated(edge)))
-            lines += self.entity_texts.get(entity, ())
+            lines += self._entity_texts.get(entity, ())
         return tuple(lines)
+
+    async def _topic(self, directed: bool) -> str:
+        """Has an entity picked to start from: one that the data set names, or one near to what the agent names."""
+        ask = self._session.ask
+        topics = self._topics
+        if not topics:
+            named = await ask(TOPIC.name, task=Task(NAME, (ENTITY,)), heard=self._perceived)
+            names = named.values(ENTITY.name)
+            edges = await self._session.graph(names, EDGES, of=named) if names else ()
+            nearest: dict[str, None] = {}
+            for edge in edges:
+                nearest |= dict.fromkeys([edge.head] if directed else [edge.head, edge.tail])
+            # The graph's entities with the names that the topic agent gave, or else the nearest ones.
+            namesakes = [entity for entity in nearest if any(same(entity, name) for name in names)]
+            topics = tuple(namesakes or nearest)
+        if not topics:
+            return ""
+        task = Task(PICK, (PICKED,), input_lines(FieldKind.CANDIDATE, topics, numbered=True))
+        picked = await ask(TOPIC.name, task=task, heard=self._perceived)
+        return next(iter(numbered(picked, PICKED.name, topics)), "")
+
+    def _expand(self, path: GraphPath, onward: Sequence[Triple], advice: str) -> Awaitable[Message]:
+        """Asks which edges are useful (Eq. 5)."""
+        candidates = input_lines(FieldKind.CANDIDATE, map(stated, onward), numbered=True)
+        task = Task(f"{EXPAND} {advice}".rstrip(), (USEFUL,), (*self._findings(path), *candidates))
+        return self._session.ask(EXPANDER.name, task=task, heard=self._perceived)
 
     async def _validated(self, paths: Sequence[GraphPath]) -> list[tuple[GraphPath, bool]]:
         """Looks the paths' ends up, describes their pictures, and has each path judged (Eq. 8)."""
-        ask, captions = self.session.ask, self.setting.captions
-        found = await asyncio.gather(*(self.session.entity(path.end) for path in paths))
-        met = [read_and_seen(sources, by_people=captions == "people") for sources in found]
-        # Before the verdicts: their findings include these texts.
-        self.entity_texts |= {path.end: texts for path, (texts, _) in zip(paths, met, strict=True)}
-        looked = [(path, pictures) for path, (_, pictures) in zip(paths, met, strict=True)]
+        captions = self._setting.captions
+        pictures_of: dict[str, tuple[Source, ...]] = {}
+        found = await asyncio.gather(*(self._session.entity(path.end) for path in paths))
+        for path, sources in zip(paths, found, strict=True):
+            # Before the verdicts: their findings include these texts.
+            self._entity_texts[path.end], pictures_of[path.end] = read_and_seen(sources, captions == "people")
         if captions == "offline":
-            seen = {path.end: pictures for path, pictures in looked if pictures}
-            asked = {end: about(self.session.question, of, CAPTION.format(end)) for end, of in seen.items()}
-            task = Task(PERCEIVE, (DESCRIPTION,))
-            turns = (ask(PERCEIVER.name, question=each, task=task, scene=end) for end, each in asked.items())
-            for (end, pictures), caption in zip(seen.items(), await asyncio.gather(*turns), strict=True):
-                self._describe(end, pictures, caption)
-        # As in the authors' code, a monster's own pictures are not shown: its attacks have theirs.
-        shown = [pictures if captions == "online" and path.end not in self.topics else () for path, pictures in looked]
+            await self._describe_offline({end: pictures for end, pictures in pictures_of.items() if pictures})
+
         validations = []
-        for path, pictures in zip(paths, shown, strict=True):
-            instruction = VALIDATE.format(path.end) + (LOOK.format(path.end) if pictures else "")
-            fields = (ENOUGH, DESCRIPTION) if pictures else (ENOUGH,)
-            task = Task(instruction, fields, input_lines(FieldKind.FOUND, self._findings(path)))
-            evidence = (*self.session.question.evidence, *pictures)
-            validations.append(ask(VALIDATOR.name, evidence=evidence, task=task, heard=self.heard))
+        for path in paths:
+            # As in the authors' code, a monster's own pictures are not shown: its attacks have theirs.
+            shown = captions == "online" and path.end not in self._topics
+            validations.append(self._validate(path, pictures_of[path.end] if shown else ()))
         verdicts = await asyncio.gather(*validations)
-        for path, pictures, verdict in zip(paths, shown, verdicts, strict=True):
-            # After the verdict: the validator's own description is for the turns that follow.
-            self._describe(path.end, pictures, verdict)
+        for path, verdict in zip(paths, verdicts, strict=True):
+            # After all verdicts: the validator's own description is for the turns that follow.
+            self._keep_description(path.end, pictures_of[path.end], verdict)
         return [(path, verdict.values(ENOUGH.name) == ("yes",)) for path, verdict in zip(paths, verdicts, strict=True)]
 
-    def _describe(self, entity: str, pictures: Sequence[Source], message: Message) -> None:
+    async def _describe_offline(self, pictures_of: Mapping[str, Sequence[Source]]) -> None:
+        """Has the perceiver describe entities, without the question."""
+        turns = []
+        for entity, pictures in pictures_of.items():
+            question = about(self._session.question, pictures, CAPTION.format(entity))
+            turns.append(self._session.ask(PERCEIVER.name, question=question, task=PERCEPTION, scene=entity))
+        for (entity, pictures), message in zip(pictures_of.items(), await asyncio.gather(*turns), strict=True):
+            self._keep_description(entity, pictures, message)
+
+    def _validate(self, path: GraphPath, pictures: Sequence[Source]) -> Awaitable[Message]:
+        """Asks whether a path is enough and, where the validator sees pictures of its end, what these show."""
+        instruction = VALIDATE.format(path.end)
+        fields: tuple[Field, ...] = (ENOUGH,)
+        if pictures:
+            instruction += LOOK.format(path.end)
+            fields = (ENOUGH, DESCRIPTION)
+        return self._session.ask(
+            VALIDATOR.name,
+            evidence=(*self._session.question.evidence, *pictures),
+            task=Task(instruction, fields, self._findings(path)),
+            heard=self._perceived,
+        )
+
+    def _keep_description(self, entity: str, pictures: Sequence[Source], message: Message) -> None:
         """Stores an agent's description of pictures, if any, as the text of the first."""
         for description in message.values(DESCRIPTION.name)[:1]:
             # There is a first picture: a description is asked for only where there are pictures.
-            self.entity_texts[entity] += (replace(pictures[0], kind=Kind.TEXT, image=None, text=description),)
+            self._entity_texts[entity] += (replace(pictures[0], kind=Kind.TEXT, image=None, text=description),)
             self.descriptions[entity] = description
 
-    def _findings(self, path: GraphPath) -> list[str]:
-        return [f"{line.title}: {line.text}" for line in self.written(path)] or [path.end]
+    def _findings(self, path: GraphPath) -> tuple[InputLine, ...]:
+        """Writes what is known along a path, or else its end, as lines of a task."""
+        texts = [f"{line.title}: {line.text}" for line in self.written(path)]
+        return input_lines(FieldKind.FOUND, texts or [path.end])
 
 
 def stated(edge: Triple) -> str:
@@ -296,9 +330,12 @@ def read_and_seen(sources: Sequence[Source], by_people: bool) -> tuple[tuple[Sou
     texts = tuple(source for source in sources if source not in pictures)
     if not by_people:
         return texts, tuple(picture for picture in pictures if picture.image is not None)
-    # Reversed twice: a caption that several pictures share goes with the first of them.
-    captions = {picture.text: picture for picture in reversed(pictures) if picture.text}
-    return (*texts, *(replace(each, kind=Kind.TEXT, image=None) for each in reversed(captions.values()))), ()
+    captions: dict[str, Source] = {}
+    for picture in pictures:
+        if picture.text:
+            # A caption that several pictures share goes with the first of them.
+            captions.setdefault(picture.text, replace(picture, kind=Kind.TEXT, image=None))
+    return (*texts, *captions.values()), ()
 
 
 METHODS = tuple(

@@ -32,12 +32,25 @@ itself is searched for by vectors, and the nearest sources are condensed unexami
 """
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 
-from actors.messages import Field, FieldKind, InputLine, Message, Modality, Question, Role, Source, Status, Task, Value
+from actors.messages import (
+    Field,
+    FieldKind,
+    InputLine,
+    Message,
+    Modality,
+    NodeType,
+    Question,
+    Role,
+    Source,
+    Status,
+    Task,
+    Value,
+)
 from topologies.answers import wording
 from topologies.method import PICTURES, system
 from topologies.systems.helpers import fused, pictures_among
@@ -139,49 +152,63 @@ class Mmapg(System):
         session.question = question = about(session.question, await session.own())
         overall = await session.ask(PLANNER.name, task=Task(OVERALL, (SUB_QUESTION,)))
         guide = input_lines(FieldKind.SUB_QUESTION, overall.values(SUB_QUESTION.name))
-        repeated, unread = wording(question.text), 0
         # Line 2 of Algorithm 1: the graph starts as the question.
-        graph = [PlanNode(1, "Question", (), question.text, question.text)]
+        graph = [PlanNode(1, NodeType.QUESTION, (), question.text, question.text)]
         # The messages of each node that was carried out; the last one has its content, the others led to it.
         outcomes: dict[int, list[Message]] = {}
+        unread = 0
         for _ in range(MOST_NODES):
-            task = Task(NEXT, (ANALYSIS, TYPE, PARENTS, INSTRUCTION), (*guide, *(node.input_line() for node in graph)))
-            planned = await session.ask(PLANNER.name, task=task, heard=loose(outcomes.values()))
+            lines = (*guide, *(node.input_line() for node in graph))
+            task = Task(NEXT, (ANALYSIS, TYPE, PARENTS, INSTRUCTION), lines)
+            planned = await session.ask(PLANNER.name, task=task, heard=findings_of(outcomes.values()))
             unread = 0 if planned.status is Status.OK else unread + 1
             if unread == UNREAD:
                 break
             if unread:
                 continue
+
             node = placed(graph, planned)
             outcome: list[Message] = []
-            findings = loose(outcomes.get(parent, ()) for parent in node.parents)
-            if node.runs and node.type == "Question":
-                outcome = [planned]
-            elif node.runs and node.type == "Retrieval":
-                lines = [graph[parent - 1].input_line() for parent in node.parents]
-                outcome = await self.retrieve(session, node.instruction, lines, findings, planned)
-            elif node.runs and node.type == "Answer":
-                whole = repeated in wording(node.instruction)
-                asked = None if whole else about(question, question.evidence, node.instruction)
-                # Node 1 is the question that the answer serves, whether it is among the parents or not.
-                lines = [graph[number - 1].input_line() for number in sorted({1, *node.parents})]
-                outcome = [await session.ask(REASONER.name, question=asked, inputs=lines, heard=findings)]
-            if node.runs and node.type != "Stop":
-                outcomes[node.number] = outcome
+            if node.runs and node.type != NodeType.STOP:
+                outcome = outcomes[node.number] = await self._carry_out(session, node, graph, outcomes, planned)
             graph.append(replace(node, content=content_of(node, outcome[-1] if outcome else None)))
-            if node.type == "Stop":
+            if node.type == NodeType.STOP:
                 break
+
         # Node 1, the question, is not carried out.
         last = graph[max(outcomes, default=1) - 1]
         # Of choices, an answer to anything but the question is none.
-        final = last.type == "Answer" and (not question.choices or repeated in wording(last.instruction))
-        if final and outcomes[last.number][-1].answer is not None:
+        to_the_question = not question.choices or repeats(last.instruction, question)
+        if last.type == NodeType.ANSWER and to_the_question and outcomes[last.number][-1].answer is not None:
             return outcomes[last.number][-1]
-        findings = loose(outcomes.values())
-        if not any(node.type == "Retrieval" and node.runs for node in graph):
+        findings = findings_of(outcomes.values())
+        if not any(node.type == NodeType.RETRIEVAL and node.runs for node in graph):
             findings += await self.retrieve(session, question.text)
-        lines = [*guide, *(node.input_line() for node in graph)]
+        lines = (*guide, *(node.input_line() for node in graph))
         return await session.ask(REASONER.name, inputs=lines, heard=findings)
+
+    async def _carry_out(
+        self,
+        session: Session,
+        node: PlanNode,
+        graph: Sequence[PlanNode],
+        outcomes: Mapping[int, Sequence[Message]],
+        planned: Message,
+    ) -> list[Message]:
+        """Carries a planned node out. The last message has its content, the others led to it."""
+        if node.type == NodeType.QUESTION:
+            return [planned]
+        findings = findings_of(outcomes.get(parent, ()) for parent in node.parents)
+        if node.type == NodeType.RETRIEVAL:
+            lines = [graph[parent - 1].input_line() for parent in node.parents]
+            return await self.retrieve(session, node.instruction, lines, findings, planned)
+
+        question = session.question
+        if not repeats(node.instruction, question):
+            question = about(question, question.evidence, node.instruction)
+        # Node 1 is the question that the answer serves, whether it is among the parents or not.
+        lines = [graph[number - 1].input_line() for number in sorted({1, *node.parents})]
+        return [await session.ask(REASONER.name, question=question, inputs=lines, heard=findings)]
 
     async def retrieve(
         self,
@@ -195,73 +222,67 @@ class Mmapg(System):
 
         planned: the turn with the instruction.
         """
-        texts, pictures, radius = self.top_k.texts, self.top_k.pictures, self.top_k.radius
         request = about(session.question, (), instruction)
         task = Task(DECOMPOSE, (KEYWORD, VISUAL, ENTITY, QUERY, ASK), tuple(lines))
         decomposed = await session.ask(TEXT_EXAMINER.name, question=request, task=task, heard=heard)
-        keywords = decomposed.values(KEYWORD.name) or (instruction,)
-        looked_at = decomposed.values(VISUAL.name) != ("no",)
-        # Eq. 8: named pictures are searched for in texts too, and key phrases in the words of pictures.
-        titles = decomposed.values(ENTITY.name) if looked_at else ()
-        phrases = tuple(dict.fromkeys((*keywords, *titles)))
-        # All searches are called for in a fixed order here, and awaited together below.
-        in_texts = [session.search(text, texts, radius=radius, of=decomposed) for text in phrases]
-        among_pictures = partial(session.search, k=pictures, kinds=PICTURES, radius=radius, of=decomposed)
-        in_pictures = [among_pictures(text, mode="text") for text in phrases]
-        if looked_at:
-            shown = decomposed.values(QUERY.name) or (() if titles else (instruction,))
-            in_pictures += [among_pictures(text, mode="vector") for text in shown]
-        edges = session.graph(keywords, texts, of=decomposed)
-        read, seen, around = await asyncio.gather(asyncio.gather(*in_texts), asyncio.gather(*in_pictures), edges)
-        candidates = (*fused(read, texts), *fused(seen, pictures))
-        triples = [f"{edge.head} | {edge.relation} | {edge.tail}" for edge in around]
-        examined = await self._examined(session, request, candidates, triples, decomposed)
-        bearing = [message for message, _ in examined]
-        if not bearing:
-            return []
-        task = Task(CONDENSE, (SUMMARY,), tuple(line for _, lines in examined for line in lines))
-        condensed = await session.ask(TEXT_EXAMINER.name, question=request, task=task)
-        # Findings go on uncondensed; the failed turn stays last, and no agent hears it.
-        return [condensed] if condensed.status is Status.OK else [*bearing, condensed]
-
-    async def _examined(
-        self,
-        session: Session,
-        request: Question,
-        candidates: Sequence[Source],
-        triples: Sequence[str],
-        decomposed: Message,
-    ) -> list[tuple[Message, tuple[InputLine, ...]]]:
-        """Has candidates examined; returns the examinations of relevant ones, each with its report."""
-        put = input_lines(FieldKind.SUB_QUESTION, decomposed.values(ASK.name))
-        of_picture = Task(ASK_PICTURE if put else EXAMINE_PICTURE, (RELEVANT, DESCRIPTION), put)
-
-        def examination(source: Source) -> Awaitable[Message]:
-            if pictures_among((source,)):
-                return session.ask(PICTURE_EXAMINER.name, question=request, evidence=(source,), task=of_picture)
-            task, heard = Task(EXAMINE, (RELEVANT, EXTRACT)), [decomposed]
-            return session.ask(TEXT_EXAMINER.name, question=request, evidence=(source,), task=task, heard=heard)
-
-        under_way = [examination(source) for source in candidates]
+        candidates, triples = await self._searched(session, instruction, decomposed)
+        turns = [self._examine(session, request, source, decomposed) for source in candidates]
         if triples:
             task = Task(EXAMINE_TRIPLES, (RELEVANT, TRIPLE), input_lines(FieldKind.TRIPLE, triples))
-            under_way.append(session.ask(TEXT_EXAMINER.name, question=request, task=task, heard=[decomposed]))
-        examined = await asyncio.gather(*under_way)
-        relevant: list[tuple[Message, tuple[InputLine, ...]]] = []
+            turns.append(session.ask(TEXT_EXAMINER.name, question=request, task=task, heard=[decomposed]))
+
+        relevant: list[Message] = []
+        reports: list[InputLine] = []
         # Beyond the candidates comes the one examination of all triples.
-        for source, message in zip_longest(candidates, examined):
-            if message.values(RELEVANT.name) != ("yes",):
-                continue
-            if source is None:
-                # A "yes" that lists no triples keeps them all.
-                lines = input_lines(FieldKind.TRIPLE, message.values(TRIPLE.name) or triples)
-            else:
-                extracts = (*message.values(EXTRACT.name), *message.values(DESCRIPTION.name))
-                report = " ".join(extracts) or source.text
-                found = report if source.title in report else f"{source.title}: {report}"
-                lines = input_lines(FieldKind.FOUND, [found])
-            relevant.append((message, lines))
-        return relevant
+        for source, message in zip_longest(candidates, await asyncio.gather(*turns)):
+            if message.values(RELEVANT.name) == ("yes",):
+                relevant.append(message)
+                reports += report_of(source, message) if source else triples_of(message, triples)
+        if not relevant:
+            return []
+        task = Task(CONDENSE, (SUMMARY,), tuple(reports))
+        condensed = await session.ask(TEXT_EXAMINER.name, question=request, task=task)
+        # Findings go on uncondensed; the failed turn stays last, and no agent hears it.
+        return [condensed] if condensed.status is Status.OK else [*relevant, condensed]
+
+    async def _searched(
+        self, session: Session, instruction: str, decomposed: Message
+    ) -> tuple[Sequence[Source], Sequence[str]]:
+        """Returns the candidates and the triples that the parts of an instruction find."""
+        top_k = self.top_k
+        keywords = decomposed.values(KEYWORD.name) or (instruction,)
+        titles: tuple[str, ...] = ()
+        descriptions: tuple[str, ...] = ()
+        if decomposed.values(VISUAL.name) != ("no",):
+            titles = decomposed.values(ENTITY.name)
+            descriptions = decomposed.values(QUERY.name) or (() if titles else (instruction,))
+        # Eq. 8: named pictures are searched for in texts too, and key phrases in the words of pictures.
+        phrases = dict.fromkeys((*keywords, *titles))
+        # All searches are called for in a fixed order here, and awaited together below.
+        texts = [session.search(phrase, top_k.texts, radius=top_k.radius, of=decomposed) for phrase in phrases]
+        among_pictures = partial(session.search, k=top_k.pictures, kinds=PICTURES, radius=top_k.radius, of=decomposed)
+        pictures = [among_pictures(phrase, mode="text") for phrase in phrases]
+        pictures += [among_pictures(description, mode="vector") for description in descriptions]
+        edges = session.graph(keywords, top_k.texts, of=decomposed)
+        text_hits, picture_hits, triples = await asyncio.gather(
+            asyncio.gather(*texts), asyncio.gather(*pictures), edges
+        )
+        candidates = (*fused(text_hits, top_k.texts), *fused(picture_hits, top_k.pictures))
+        return candidates, [f"{edge.head} | {edge.relation} | {edge.tail}" for edge in triples]
+
+    def _examine(self, session: Session, request: Question, source: Source, decomposed: Message) -> Awaitable[Message]:
+        """Has a candidate examined; a picture alone, with the question to put to it."""
+        if pictures_among((source,)):
+            put = input_lines(FieldKind.SUB_QUESTION, decomposed.values(ASK.name))
+            task = Task(ASK_PICTURE if put else EXAMINE_PICTURE, (RELEVANT, DESCRIPTION), put)
+            return session.ask(PICTURE_EXAMINER.name, question=request, evidence=(source,), task=task)
+        return session.ask(
+            TEXT_EXAMINER.name,
+            question=request,
+            evidence=(source,),
+            task=Task(EXAMINE, (RELEVANT, EXTRACT)),
+            heard=[decomposed],
+        )
 
 
 class WithoutPlanning(Mmapg):
@@ -295,16 +316,35 @@ class WithoutRetrieval(Mmapg):
         heard: Sequence[Message] = (),
         planned: Message | None = None,
     ) -> list[Message]:
-        near = partial(session.search, instruction, mode="vector", of=planned)
-        texts, pictures = await asyncio.gather(near(self.top_k.texts), near(self.top_k.pictures, kinds=PICTURES))
+        texts, pictures = await asyncio.gather(
+            session.search(instruction, self.top_k.texts, mode="vector", of=planned),
+            session.search(instruction, self.top_k.pictures, kinds=PICTURES, mode="vector", of=planned),
+        )
         if not texts and not pictures:
             return []
-        nearest = about(session.question, sources((*texts, *pictures)), instruction)
+        request = about(session.question, sources((*texts, *pictures)), instruction)
         task = Task(CONDENSE, (SUMMARY,), tuple(lines))
-        return [await session.ask(REASONER.name, question=nearest, task=task, heard=heard)]
+        return [await session.ask(REASONER.name, question=request, task=task, heard=heard)]
 
 
-def loose(outcomes: Iterable[Sequence[Message]]) -> list[Message]:
+def repeats(instruction: str, question: Question) -> bool:
+    """Tests whether an instruction repeats the question."""
+    return wording(question.text) in wording(instruction)
+
+
+def report_of(source: Source, message: Message) -> tuple[InputLine, ...]:
+    """Returns the report on a relevant source: what was extracted from it, or else its text."""
+    extracts = (*message.values(EXTRACT.name), *message.values(DESCRIPTION.name))
+    report = " ".join(extracts) or source.text
+    return input_lines(FieldKind.FOUND, [report if source.title in report else f"{source.title}: {report}"])
+
+
+def triples_of(message: Message, triples: Sequence[str]) -> tuple[InputLine, ...]:
+    """Returns the triples that bear on the instruction. A "yes" that lists none keeps them all."""
+    return input_lines(FieldKind.TRIPLE, message.values(TRIPLE.name) or triples)
+
+
+def findings_of(outcomes: Iterable[Sequence[Message]]) -> list[Message]:
     """Returns the findings of outcomes that no node's content holds: those before the message with the content."""
     return [message for outcome in outcomes for message in outcome[:-1]]
 

@@ -41,6 +41,11 @@ class PlanNode:
         """True where the node can be carried out."""
         return NodeFault.NO_INSTRUCTION not in self.faults and NodeFault.REPEATED not in self.faults
 
+    def repeats(self, earlier: "PlanNode") -> bool:
+        """True where it asks for the same as an earlier node, with no other parents."""
+        same_wording = wording(self.instruction) == wording(earlier.instruction)
+        return self.type == earlier.type and same_wording and set(self.parents) <= set(earlier.parents)
+
     def input_line(self) -> InputLine:
         """Returns the node as the planner reads it (the Graph State Description)."""
         basis = f" (from {', '.join(map(str, self.parents))})" if self.parents else ""
@@ -54,39 +59,36 @@ class PlanNode:
 def placed(graph: Sequence[PlanNode], planned: Message) -> PlanNode:
     """Returns the node that a planner's message adds to a graph, with its faults.
 
-    Parents that are not there are left out; without any, a node builds on the question. It repeats an earlier one if it
-    asks for the same with no other parents.
+    Parents that are not there are left out; without any, a node builds on the question.
     """
     # The type is a line that no readable plan lacks.
     [kind] = planned.values(FieldKind.TYPE)
     number = len(graph) + 1
-    named = [int(n) for n in re.findall(r"\d+", " ".join(planned.values(FieldKind.PARENTS)))]
+    named = [int(parent) for parent in re.findall(r"\d+", " ".join(planned.values(FieldKind.PARENTS)))]
     parents = tuple(dict.fromkeys(parent for parent in named if 1 <= parent < number))
     instruction = " ".join(planned.values(FieldKind.INSTRUCTION))
-    # Without faults first, to be compared with earlier nodes; faults can only be listed after that.
     node = PlanNode(number, kind, parents or (1,), instruction)
-    faults = [NodeFault.NO_SUCH_PARENT] if any(parent not in parents for parent in named) else []
-    if kind == "Stop":
+
+    faults = []
+    if not set(named) <= set(parents):
+        faults.append(NodeFault.NO_SUCH_PARENT)
+    if kind == NodeType.STOP:
         # A fault that is only recorded: a Stop without an answer still stops.
-        if not any(earlier.type == "Answer" and earlier.runs for earlier in graph):
+        if not any(earlier.type == NodeType.ANSWER and earlier.runs for earlier in graph):
             faults.append(NodeFault.STOPS_UNANSWERED)
     elif not instruction:
         faults.append(NodeFault.NO_INSTRUCTION)
-    elif any(
-        (kind, wording(instruction)) == (earlier.type, wording(earlier.instruction))
-        and set(node.parents) <= set(earlier.parents)
-        for earlier in graph
-    ):
+    elif any(node.repeats(earlier) for earlier in graph):
         faults.append(NodeFault.REPEATED)
     return replace(node, faults=tuple(faults))
 
 
 def content_of(node: PlanNode, outcome: Message | None) -> str:
     """Returns a node's content: the question, the retrieved facts, or the answer; empty for one that does nothing."""
-    if not node.runs or node.type == "Stop":
+    if not node.runs or node.type == NodeType.STOP:
         return ""
-    if node.type == "Question":
+    if node.type == NodeType.QUESTION:
         return node.instruction
-    if node.type == "Answer":
+    if node.type == NodeType.ANSWER:
         return UNKNOWN if outcome is None or outcome.answer is None else outcome.answer
-    return " ".join(outcome.values(FieldKind.SUMMARY)) or NOTHING if outcome else NOTHING
+    return (" ".join(outcome.values(FieldKind.SUMMARY)) if outcome else "") or NOTHING
