@@ -14,7 +14,7 @@ from experiments.datasets.item import Dataset
 from experiments.planning.plan import Evaluation, Plan
 from experiments.records.recorder import RunFolder
 from retrieval.store import EVERYTHING, Store
-from topologies.controls.placebo import Placebo, donors
+from topologies.controls.placebo import Placebo, substitutes
 from topologies.controls.twin import Twin, left_over, tokens_of
 from topologies.method import Known, LearnedGraph, Library, Method, MethodContext, TopK
 from topologies.topology import Renamed, Topology
@@ -87,7 +87,7 @@ def further_topology(
         spent = spending(recorded, answered, ended)
         return Twin(evaluation.name, spent.tokens, spent.left_over, again)
     if evaluation.kind == "placebo":
-        topology = Placebo(topology, donors(recorded, seed))
+        topology = Placebo(topology, substitutes(recorded, seed))
     return Renamed(topology, evaluation.name)
 
 

@@ -15,7 +15,7 @@ from experiments.analysis.summary import Metrics, paired_tests
 from experiments.config.setting_groups import CompareSettings
 from experiments.records.records import Scored
 from topologies.baselines import complete_wiring
-from topologies.controls.placebo import Placebo, donors
+from topologies.controls.placebo import Placebo, substitutes
 from topologies.controls.twin import Twin, tokens_of
 from topologies.topology import Renamed, Topology, Wired
 from topologies.wiring import Floats
@@ -87,7 +87,7 @@ def discussions(world: World, questions: int, seed: int) -> dict[str, list[Trace
     async def hold() -> dict[str, list[Trace]]:
         method = await answers(team)
         tokens = {trace.question: tokens_of(trace.turns) for trace in method}
-        controls = Twin(TWIN, tokens, {}, unchanged), Renamed(Placebo(team, donors(method, seed)), PLACEBO)
+        controls = Twin(TWIN, tokens, {}, unchanged), Renamed(Placebo(team, substitutes(method, seed)), PLACEBO)
         return {topology.method: list(await answers(topology)) for topology in (team, *controls)}
 
     return asyncio.run(hold())

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
-from actors.messages import Message, Question, Status, Trace, Turn, derive_seed
+from actors.messages import Heard, Message, Question, Status, Trace, Turn, derive_seed
 from topologies.topology import Ask, Topology
 
 NEAREST = 5  # discussions on either side, in the order of their lengths, that messages may come from
@@ -14,51 +15,50 @@ class Placebo:
 
     The noise control of Bertalanič and Fortuna (2026, arXiv 2605.00914), with all messages of one other discussion, so
     that they agree with each other as a team's do. Graph, agents, turns and weights are the method's; an agent keeps
-    its own earlier messages. Where no donor has a message, its receiver does not hear it.
+    its own earlier messages. Where no other discussion has a message, its receiver does not hear it.
 
-    donors: discussions of the method by question, best first (`donors`).
+    substitutes: other discussions of the method by question, best first (`substitutes`).
     """
 
-    def __init__(self, topology: Topology, donors: Mapping[str, Sequence[Trace]]) -> None:
+    def __init__(self, topology: Topology, substitutes: Mapping[str, Sequence[Trace]]) -> None:
         self.method = topology.method
-        self._topology, self._donors = topology, donors
+        self._topology = topology
+        self._substitutes = substitutes
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        foreign: dict[str, Message] = {}
-        # The first donor that has a message comes last, and stays.
-        for donor in reversed(self._donors.get(question.id, ())):
-            heard = (message for message in donor.turns if message.status is Status.OK)
-            # An id that no message of this discussion has: none of these was heard.
-            foreign |= {message.id: replace(message, id=f"{donor.question}/{message.id}") for message in heard}
+        messages: dict[str, Message] = {}
+        for trace in self._substitutes.get(question.id, ()):
+            for message in trace.turns:
+                if message.status is Status.OK:
+                    # An id that no message of this discussion has: none of these was heard.
+                    messages.setdefault(message.id, replace(message, id=f"{trace.question}/{message.id}"))
 
-        async def misheard(turn: Turn) -> Message:
-            heard = []
-            for each in turn.heard:
-                if each.message.agent == turn.agent:
-                    heard.append(each)
-                elif message := foreign.get(each.message.id):
-                    heard.append(replace(each, message=message))
+        async def ask_with_substitutes(turn: Turn) -> Message:
+            heard: list[Heard] = []
+            for original in turn.heard:
+                if original.message.agent == turn.agent:
+                    heard.append(original)
+                elif original.message.id in messages:
+                    heard.append(replace(original, message=messages[original.message.id]))
             return await ask(replace(turn, heard=tuple(heard)))
 
-        return await self._topology.answer(question, misheard, seed, sample)
+        return await self._topology.answer(question, ask_with_substitutes, seed, sample)
 
 
-def donors(traces: Sequence[Trace], seed: int) -> dict[str, list[Trace]]:
+def substitutes(traces: Sequence[Trace], seed: int) -> dict[str, list[Trace]]:
     """Orders other discussions of about the same length for each question, by a seeded draw.
 
     Those with which it shares no evidence come first.
     """
     words = {trace.question: sum(len(turn.content.split()) for turn in trace.turns) for trace in traces}
-    order = sorted(traces, key=lambda trace: (words[trace.question], trace.question))
+    by_length = sorted(traces, key=lambda trace: (words[trace.question], trace.question))
 
     def rank(trace: Trace, other: Trace) -> tuple[bool, int]:
         related = not set(trace.evidence).isdisjoint(other.evidence)
         return related, derive_seed(seed, "placebo", trace.question, other.question)
 
-    return {
-        trace.question: sorted(
-            (other for other in order[max(0, place - NEAREST) : place + NEAREST + 1] if other is not trace),
-            key=lambda other: rank(trace, other),
-        )
-        for place, trace in enumerate(order)
-    }
+    by_question = {}
+    for place, trace in enumerate(by_length):
+        others = by_length[max(0, place - NEAREST) : place] + by_length[place + 1 : place + NEAREST + 1]
+        by_question[trace.question] = sorted(others, key=partial(rank, trace))
+    return by_question

@@ -8,7 +8,7 @@ from actors.messages import Message, Question, Status, Trace
 from topologies.baselines import Single
 from topologies.defences.majority import vote
 from topologies.method import Method, MethodContext
-from topologies.topology import SINGLE_AGENT, Ask, Discussion, Topology
+from topologies.topology import SINGLE_AGENT, Ask, Discussion, Topology, ask_together
 
 Read = Callable[[Question], Awaitable[Question]]
 
@@ -30,42 +30,49 @@ class Twin:
 
     def __init__(self, method: str, tokens: Mapping[str, int], known: Mapping[str, float], read: Read | None) -> None:
         self.method = method
-        self._tokens, self._read = tokens, read
-        self._order = {question: place for place, question in enumerate(tokens)}
+        self._tokens = tokens
+        self._read = read
+        # By question, in the order in which they are answered.
         loop = asyncio.get_running_loop()
-        self._left: list[asyncio.Future[float]] = [loop.create_future() for _ in tokens]
-        for question, left in known.items():
-            self._left[self._order[question]].set_result(left)
+        self._left_over = {question: loop.create_future() for question in tokens}
+        for question, tokens_left in known.items():
+            self._left_over[question].set_result(tokens_left)
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
-        if question.id not in self._order:
+        if question.id not in self._tokens:
             raise UserError(f"{self.method}: its method has no recorded discussion of question {question.id}")
-        shown, place = await self._read(question) if self._read else question, self._order[question.id]
-        held = Discussion(self.method, shown, seed, sample)
+        shown = await self._read(question) if self._read else question
+        discussion = Discussion(self.method, shown, seed, sample)
+        # At 1 that of `single`.
+        turns = [await ask(discussion.turn(SINGLE_AGENT, 1))]
 
-        async def take(number: int) -> Message:
-            return await ask(held.turn(SINGLE_AGENT, number))  # at 1 that of `single`
+        async def take(samples: int) -> None:
+            numbers = range(len(turns) + 1, len(turns) + samples + 1)
+            turns.extend(await ask_together(ask, [discussion.turn(SINGLE_AGENT, number) for number in numbers]))
 
-        async def more(number: int) -> None:
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(take(len(turns) + 1 + i)) for i in range(number)]
-            turns.extend(task.result() for task in tasks)
-
-        turns = [await take(1)]
         target = self._tokens[question.id]
-        while number := _next(target, turns):
-            await more(number)
+        while samples := _half_affordable(target, turns):
+            await take(samples)
         mean = tokens_of(turns) / len(turns)
-        left = 0.0
         if target and mean:
-            for earlier in self._left[:place]:
-                left += await earlier
-            await more(max(0, round((left + target) / mean) - len(turns)))
-        if not self._left[place].done():  # a repeated discussion ends the same
-            self._left[place].set_result(left_over(target, turns))
+            budget = target + await self._left_before(question)
+            await take(max(0, round(budget / mean) - len(turns)))
+        future = self._left_over[question.id]
+        if not future.done():  # a repeated discussion ends the same
+            future.set_result(left_over(target, turns))
+
         status = next((turn.status for turn in turns if turn.status is Status.OK), turns[0].status)
-        only = (SINGLE_AGENT,)
-        return held.trace(only, turns, answer=vote(question, turns), status=status, decision=only)
+        team = (SINGLE_AGENT,)
+        return discussion.trace(team, turns, answer=vote(question, turns), status=status, decision=team)
+
+    async def _left_before(self, question: Question) -> float:
+        """Waits for the questions before this one. Returns the tokens that they leave over."""
+        tokens = 0.0
+        for earlier, future in self._left_over.items():
+            if earlier == question.id:
+                break
+            tokens += await future
+        return tokens
 
 
 def tokens_of(turns: Sequence[Message]) -> int:
@@ -79,13 +86,15 @@ def left_over(target: int, turns: Sequence[Message]) -> float:
 
     A sample costs the mean of those before the last ones, as the cost of these is not awaited.
     """
-    taken = 1
-    while number := _next(target, turns[:taken]):
-        taken += number
-    return target - tokens_of(turns[:taken]) / taken * len(turns) if target and tokens_of(turns) else 0.0
+    if not target or not tokens_of(turns):
+        return 0.0
+    awaited = 1
+    while samples := _half_affordable(target, turns[:awaited]):
+        awaited += samples
+    return target - tokens_of(turns[:awaited]) / awaited * len(turns)
 
 
-def _next(target: int, turns: Sequence[Message]) -> int:
+def _half_affordable(target: int, turns: Sequence[Message]) -> int:
     """Returns half of the samples that the tokens left pay for at the mean cost."""
     spent = tokens_of(turns)
     return max(0, round((target - spent) * len(turns) / spent)) // 2 if spent else 0
@@ -96,8 +105,8 @@ def self_consistency(context: MethodContext) -> Topology:
 
     The most frequent of the sampled answers wins, compared as votes are. Where no tokens are known, it is `single`.
     """
-    tokens, left_over = context.known.tokens, context.known.left_over
-    return Twin(context.method, tokens, left_over, read=None) if tokens else Single(context.method)
+    known = context.known
+    return Twin(context.method, known.tokens, known.left_over, read=None) if known.tokens else Single(context.method)
 
 
 WHAT = "one agent that spends the tokens of the team named before it on samples of its answer, and votes"

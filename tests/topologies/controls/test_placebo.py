@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from actors.messages import Message, Question, Status, Trace, Turn
 from topologies.baselines import complete_wiring
-from topologies.controls.placebo import NEAREST, Placebo, donors
+from topologies.controls.placebo import NEAREST, Placebo, substitutes
 from topologies.topology import DECISION_AGENT, Topology, Wired
 
 AGENTS = ("a", "b", "c")
@@ -27,7 +27,7 @@ def held(topology: Topology, question: str, turns: list[Turn] | None = None, fai
     return asyncio.run(topology.answer(Question(question, "When?"), ask, 0))
 
 
-def test_every_message_of_another_agent_is_the_donor_s_and_the_rest_is_the_method_s() -> None:
+def test_every_message_of_another_agent_is_the_substitute_s_and_the_rest_is_the_method_s() -> None:
     method, turns, heard = held(team(), "q"), list[Turn](), 0
     placebo = held(Placebo(team(), {"q": [held(team(), "other")]}), "q", turns)
     assert [turn.id for turn in placebo.turns] == [turn.id for turn in method.turns]
@@ -51,7 +51,7 @@ def test_every_message_of_another_agent_is_the_donor_s_and_the_rest_is_the_metho
     assert asked[3, DECISION_AGENT].heard
 
 
-def test_a_message_that_the_first_donor_lacks_is_the_next_one_s_and_is_else_not_heard() -> None:
+def test_a_message_that_the_first_substitute_lacks_is_the_next_one_s_and_is_else_not_heard() -> None:
     turns: list[Turn] = []
     first, second = held(team(), "first", failing="1/b"), held(team(), "second")
     held(Placebo(team(), {"q": [first, second]}), "q", turns)
@@ -62,18 +62,18 @@ def test_a_message_that_the_first_donor_lacks_is_the_next_one_s_and_is_else_not_
     assert {each.message.agent for turn in turns for each in turn.heard if each.message.agent != turn.agent} == set()
 
 
-def test_donors_are_as_long_come_from_elsewhere_and_depend_on_the_seed() -> None:
+def test_substitutes_are_as_long_come_from_elsewhere_and_depend_on_the_seed() -> None:
     def of_length(number: int) -> Trace:
         whole = held(team(), f"q{number}")
         long = replace(whole.turns[0], content="word " * number)
         return replace(whole, turns=(long, *whole.turns[1:]), evidence=("shared",) if number in (20, 22) else ())
 
     traces = [of_length(number) for number in range(40)]
-    chosen = donors(traces, 0)
+    chosen = substitutes(traces, 0)
     for number in range(40):
         numbers = [int(other.question[1:]) for other in chosen[f"q{number}"]]
         assert number not in numbers
         assert all(abs(other - number) <= NEAREST for other in numbers)
         assert len(set(numbers)) == len(numbers) >= NEAREST
     assert chosen["q20"][-1].question == "q22"
-    assert donors(traces[::-1], 0) == chosen != donors(traces, 1)
+    assert substitutes(traces[::-1], 0) == chosen != substitutes(traces, 1)
