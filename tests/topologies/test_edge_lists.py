@@ -88,12 +88,6 @@ def test_an_edge_reads_by_the_probability_of_its_round_where_rounds_have_their_o
     assert wiring.temporal_p.tolist() == [p[0, 0, 2], p[0, 0, 2], p[0, 1, 2]]
 
 
-def test_a_cycle_within_a_round_is_refused() -> None:
-    loop = np.array([[0, 1], [1, 0]])
-    with pytest.raises(ValueError, match="close a cycle"):
-        constant_wiring(graphs.Edges(loop, loop), 2, rounds=2)
-
-
 @pytest.mark.slow
 def test_ten_thousand_agents_discuss_along_few_edges_without_a_matrix_of_all_pairs() -> None:
     agents = 10_000

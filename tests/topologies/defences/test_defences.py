@@ -25,7 +25,7 @@ from experiments.jobs import plan_of
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.tracking import Tracker, WandbSettings
-from experiments.running import evaluation
+from experiments.running.calibration import calibrate
 from experiments.running.inputs import open_dataset
 from experiments.running.run_context import RunContext
 from experiments.running.speakers import attacked_discussion
@@ -93,7 +93,7 @@ class World:
         with Recorder(run) as recorder, Progress() as progress:
             tracker = Tracker(folder, {}, WandbSettings(mode="disabled"))
             context = RunContext.of(plan_of(self.config), dataset, self.evidence, recorder, tracker, progress, room)
-            return await evaluation.calibrate(context)
+            return await calibrate(context)
 
 
 @functools.cache
@@ -331,14 +331,6 @@ async def test_a_stubborn_wrong_agent_is_found_nearly_always_wherever_it_sits(su
             scores = suspicion(await stubborn(position, seed), ASKED)
             found += int(most_suspicious(scores, 1)[position])
     assert found >= 18  # of 21; by chance it would be 3
-
-
-def test_among_equals_nobody_is_suspicious_and_the_first_is_silenced() -> None:
-    alike = [message(f"a{n}", "right", 0.5, number) for number in (1, 2) for n in range(4)]
-    trace = Trace("q", "full", 0, ("a0", "a1", "a2", "a3"), tuple(alike), "right", Status.OK, 0)
-    assert suspicions.disagreement([trace], {"q": QUESTION}).tolist() == [0.0] * 4
-    assert suspicions.anomaly([trace], {"q": QUESTION}).tolist() == [0.0] * 4
-    assert most_suspicious(np.zeros(4), 1).tolist() == [True, False, False, False]
 
 
 def test_a_robust_score_counts_nothing_where_all_are_equal_and_is_not_blinded_by_what_it_looks_for() -> None:

@@ -73,16 +73,6 @@ def test_whoever_calls_next_stage_or_nobody_the_misleading_agent_is_found(smooth
     assert auc(learner) > 0.95
 
 
-def test_what_was_learned_can_be_asked_for_at_any_time() -> None:
-    learner = taught(30)
-    assert not learner.finished
-    spatial, temporal = learner.inference()
-    assert not spatial[1, [0, 2, 3, 4]].any()
-    assert spatial.sum() + temporal.sum() < 20 + 25
-    before = learner.sample(3)
-    assert np.array_equal(learner.sample(3).spatial, before.spatial)  # asking changed nothing
-
-
 def test_the_paper_s_stages_pass_by_themselves_too() -> None:
     visual = np.array([m == "visual" for m in TEAM])
     across = visual[:, None] != visual
@@ -117,11 +107,3 @@ def test_single_samples_of_many_questions_in_one_call_are_compared_with_one_anot
         wirings = learner.sample(40)
         learner.learn(wirings, *discuss(wirings), groups=np.arange(40))
     assert auc(learner) > 0.95
-
-
-def test_scores_that_never_differ_cut_nothing_for_lack_of_a_reason() -> None:
-    learner = Learner(["text"] * 4, pruning=PruningSettings(rate=0))
-    while not learner.finished:
-        wirings = learner.sample(3)
-        learner.learn(wirings, np.ones((3, 2, 4)), np.ones(3))
-    assert learner.inference().temporal.all()

@@ -16,7 +16,6 @@ from topologies.learning.course import Course
 from topologies.learning.learned_topology import LearnedTopology, split
 from topologies.learning.learner import Learner
 from topologies.learning.learner_settings import PruningSettings
-from topologies.learning.stages import LogitSharing
 from topologies.learning.variants import AGENTDROPOUT, AGENTPRUNE, EFFECTS, GPTSWARM, M3PRUNE, RLOO, Variant
 
 TEAM = ["text"] * 3 + ["visual"] * 2
@@ -88,23 +87,6 @@ def test_tied_logits_are_one_for_each_pair_of_roles_and_learn_from_all_their_edg
     assert not p.diagonal().any()
     assert sum(learner.edges_left().values()) == 5 * 4 + 5 * 5
     assert (learner.edge_scores().spatial.diagonal() == -np.inf).all()
-
-
-def test_edges_share_a_logit_where_their_ends_have_the_same_roles() -> None:
-    sharing = LogitSharing.of(Learner(TEAM[1:], roles=ROLES[1:], variant=RLOO).spec)
-    assert sharing.edges_per_logit("spatial").tolist() == [[2, 4], [4, 2]]
-    assert sharing.edges_per_logit("temporal").tolist() == [[4, 4], [4, 4]]
-    assert sharing.edges_per_logit("decision").tolist() == [[2], [2]]
-
-
-@pytest.mark.parametrize("roles", [None, ROLES])
-def test_a_state_is_taken_up_where_it_was_left(roles: list[str] | None) -> None:
-    learner, again = (Learner(TEAM, variant=RLOO, candidates=RING, roles=roles) for _ in range(2))
-    learner.learn(learner.sample(4), np.zeros((4, 2, 5)), np.arange(4.0))
-    again.load(learner.state())
-    one, other = learner.sample(3), again.sample(3)
-    assert np.array_equal(one.spatial, other.spatial)
-    assert np.array_equal(learner.state()["logits.spatial"], again.state()["logits.spatial"])
 
 
 @pytest.mark.parametrize("variant", [EFFECTS, AGENTDROPOUT])

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import torch
 
 from actors.errors import UserError
 from topologies.learning.confirmation import GRAPHS, PRUNED, decided, leads, places
@@ -49,16 +48,6 @@ def test_a_cut_that_is_worse_is_undone_and_one_that_is_better_stays() -> None:
     assert kept.doubts() == ()
     # What was learned of the edges ranks them all the same.
     assert (undone.edge_scores().temporal[LIAR] < np.delete(undone.edge_scores().temporal, LIAR, 0).max(0)).all()
-
-
-def test_edges_that_a_simple_graph_lacks_are_ranked_by_their_estimates() -> None:
-    learner = taught(made(), -0.4, np.random.default_rng(0))
-    left = torch.zeros_like(learner._edges.mask["temporal"])
-    left[:, LIAR] = True
-    learner._edges.replace("temporal", left)
-    scores = learner.edge_scores().temporal
-    np.testing.assert_allclose(scores, learner._edges.probability("temporal")[0].double(), rtol=1e-6)
-    assert scores[LIAR].max() < np.delete(scores, LIAR, 0).max()
 
 
 def test_a_cut_is_not_confirmed_where_no_question_is_held_back() -> None:

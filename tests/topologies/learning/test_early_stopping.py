@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import Generator
 
-from topologies.graphs import candidates_along, ring
 from topologies.learning.early_stopping import EndCut, end_of_climb, end_of_estimate, misjudged
 from topologies.learning.effects import Estimate
 from topologies.learning.learner import Learner
@@ -152,19 +151,3 @@ def test_every_variant_can_stop_and_leaves_as_many_edges_as_whole_stages(variant
     assert steps[1] in ((4, 6, 8) if variant is EFFECTS else (4,))  # without evidence a stage lasts to its end
     if variant in (M3PRUNE, RLOO, AGENTPRUNE):
         assert left[0] == left[1]
-
-
-def test_a_learner_among_candidates_may_stop_too() -> None:
-    learner = Learner(
-        MIXED,
-        candidates=candidates_along(ring(4)),
-        variant=RLOO,
-        settings=LearnerSettings(early_stop=1.0, shared_orders=True),
-        pruning=PruningSettings(steps=4, interim=2, cuts=2, rate=0.4),
-    )
-    asked = []
-    for _ in range(4):
-        wirings = learner.sample(4)
-        learner.learn(wirings, np.zeros((4, 2, 4)), np.random.default_rng(0).random(4))
-        asked.append(learner.may_stop())
-    assert asked == [False, True, False, False]

@@ -70,13 +70,6 @@ def test_an_edge_that_could_not_be_drawn_counts_for_nothing_and_stays_unknown() 
     assert found.variance.isinf().sum() == 3
 
 
-def test_sums_of_fair_coins_are_those_of_an_einsum_to_the_bit() -> None:
-    generator = torch.Generator().manual_seed(5)
-    coins = (torch.randint(0, 3, (20, 2, 9, 9), generator=generator).double() - 1) / 2
-    credit = torch.randn(20, 2, 9, generator=generator, dtype=torch.float64)
-    assert torch.equal(credited_sum(coins, credit), torch.einsum("ktji,kti->tji", coins, credit))
-
-
 def test_a_sender_mean_weighs_edges_by_precision() -> None:
     found = sender_means(Estimate(doubles([1, 4]), doubles([1, 2])))
     assert found.mean.item() == pytest.approx(2)
@@ -93,13 +86,6 @@ def test_shrinking_lands_between_prior_and_value_and_leaves_less_variance(
     found = shrink(Estimate(doubles(value), doubles(variance)), prior, torch.tensor(scatter))
     assert min(value, expected) - 1e-9 <= found.mean.item() <= max(value, expected) + 1e-9
     assert 0 < found.variance.item() <= scatter + prior_variance + 1e-9
-
-
-def test_a_value_never_seen_is_what_its_prior_says() -> None:
-    prior = Estimate(doubles(0.3), doubles(0.1))
-    found = shrink(Estimate(doubles(0), doubles(torch.inf)), prior, torch.tensor(0.5))
-    assert found.mean.item() == pytest.approx(0.3)
-    assert found.variance.item() == pytest.approx(0.6)
 
 
 def test_scatter_beyond_the_variances_is_found_and_none_is_never_certain() -> None:
@@ -133,13 +119,6 @@ def test_the_posterior_is_closer_to_the_truth_than_the_raw_effects() -> None:
         gains.append(((found.mean - truth) ** 2).mean().item() / ((raw.mean - truth) ** 2).mean().item())
         assert ((found.mean - truth).abs() < 3 * found.variance.sqrt()).double().mean() > 0.85
     assert np.mean(gains) < 0.1
-
-
-def test_without_any_observation_nothing_is_believed_and_all_is_finite() -> None:
-    unseen = Estimate(torch.zeros(3, 3).double(), torch.full((3, 3), torch.inf).double())
-    found = posterior(unseen, sender_effects(unseen, torch.zeros(3).double()))
-    assert found.mean.abs().max() == 0
-    assert found.variance.isfinite().all()
 
 
 def answers(wirings: Wirings, generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -244,24 +223,6 @@ def test_what_is_known_of_a_sender_carries_over_to_its_edges_of_the_next_stage()
     assert wirings_are_fair(learner.sample(2000))
 
 
-def test_all_edges_are_tried_from_the_start_and_those_that_harm_are_dropped_half_way() -> None:
-    learner = Learner(["text"] * 3 + ["visual"] * 2, pruning=PruningSettings(rate=0.5))
-    assert sum(learner.edges_left().values()) == 20 + 25 + 5
-    generator = np.random.default_rng(0)
-    for _ in range(40):
-        wirings = learner.sample(10)
-        learner.learn(wirings, *answers(wirings, generator))
-    learner.next_stage()
-    wirings = learner.sample(200)
-    others = [0, 2, 3, 4]
-    assert not wirings.spatial[:, :, HARMFUL, others].any()
-    assert not wirings.decision[:, HARMFUL].any()
-    left = sum(learner.edges_left().values())
-    assert left > 50 * learner.pruning.schedule(0.5)[-1].share  # the least goes when all is over
-    learner.next_stage()
-    assert sum(learner.edges_left().values()) < left
-
-
 def wirings_are_fair(wirings: Wirings) -> bool:
     """What is learned on is drawn with probability one half, whatever is believed."""
     share = wirings.temporal[:, 1].sum(0) / np.maximum(wirings.allowed.temporal[:, 1].sum(0), 1)
@@ -326,21 +287,6 @@ def test_what_is_certain_to_harm_goes_while_the_stage_lasts_with_what_leads_to_i
     scores = learner.edge_scores().temporal
     others = np.delete(np.arange(5), HARMFUL)
     assert scores[HARMFUL, others].max() < scores[np.ix_(others, others)].min()
-
-
-def test_what_the_last_look_finds_certain_to_harm_ranks_below_what_the_share_cuts() -> None:
-    learner = Learner(["text"] * 5, seed=2, pruning=PruningSettings(rate=0.5, interim=1))
-    generator = np.random.default_rng(0)
-    while not learner.finished:
-        wirings = learner.sample(10)
-        learner.learn(wirings, *answers(wirings, generator))
-    harm, scores = learner.certain_harm(), learner.edge_scores()
-    assert harm is not None
-    for sure, ranked in zip(harm, scores, strict=True):
-        cut = (ranked < 0) & np.isfinite(ranked)
-        assert (sure & cut).any()
-        assert (~sure & cut).any()
-        assert ranked[sure & cut].max() < ranked[~sure & np.isfinite(ranked)].min()
 
 
 def noise(learner: Learner, seed: int) -> Learner:

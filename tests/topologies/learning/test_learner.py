@@ -21,7 +21,6 @@ from topologies.learning.learner import Learner
 from topologies.learning.learner_settings import Decision, LearnerSettings, Noise, PruningSettings
 from topologies.learning.sampling import allowed_spatial, allowed_temporal
 from topologies.learning.spec import StepReport
-from topologies.learning.stages import Block
 from topologies.learning.variants import AGENTDROPOUT, EFFECTS, M3PRUNE, ONCE, PROGRESSIVE, RLOO, Variant
 from topologies.wiring import Bools, Wirings
 
@@ -151,19 +150,6 @@ def test_the_step_is_the_gradient_of_the_objective_by_finite_differences(stage: 
             slope = (objective(start | {kind: theta + nudge}) - objective(start | {kind: theta - nudge})) / 0.04
             exists = trained[sender, receiver] and (kind == "temporal" or sender != receiver)
             assert gradient[kind][0, sender, receiver].item() == pytest.approx(slope if exists else 0, abs=1e-3)
-
-
-@pytest.mark.parametrize("variant", [M3PRUNE, RLOO])
-def test_one_edge_that_matters_is_learned(variant: Variant) -> None:
-    settings = LearnerSettings(**UTILITY_ALONE)
-    learner = Learner(["text"] * 3, rounds=1, variant=variant, settings=settings, pruning=unpruned())
-    for _ in range(60):
-        wirings = learner.sample(20)
-        report = learner.learn(wirings, np.zeros((20, 1, 3)), wirings.spatial[:, 0, 2, 0])
-    p = learner.probabilities().spatial
-    assert report.utility >= 0.3  # of at most one half: in the other orders the edge cannot be drawn
-    assert p[2, 0] > 0.9
-    assert p.argmax() == 2 * 3 + 0
 
 
 def test_an_edge_that_matters_survives_pruning_and_ranks_first() -> None:
@@ -386,20 +372,6 @@ def test_without_an_inter_graph_there_is_one_stage_and_no_edge_across() -> None:
     assert not learner.inference().spatial[:3, 3:].any()
 
 
-def test_agentdropout_without_an_inter_graph_has_no_edge_across_in_either_stage() -> None:
-    learner = Learner(TEAM, variant=replace(AGENTDROPOUT, inter=False))
-    for _ in range(learner.stages):
-        assert not learner.sample(8).allowed.spatial[..., :3, 3:].any()
-        learner.next_stage()
-    assert not learner.inference().spatial[..., :3, 3:].any()
-
-
-def test_a_term_without_weight_is_still_reported() -> None:
-    learner = Learner(TEAM, variant=replace(RLOO, terms=frozenset()))
-    learner.next_stage()
-    assert train(learner, 1)[0].alignment == pytest.approx(2 / 2)  # equal rows: a cosine of 1 for each kind
-
-
 @pytest.mark.parametrize(
     ("scores", "utilities", "groups", "said"),
     [
@@ -468,18 +440,3 @@ def test_a_state_that_does_not_fit_is_refused_and_changes_nothing() -> None:
 def test_bad_settings_are_refused(team: list[str], arguments: dict[str, object], said: str) -> None:
     with pytest.raises(UserError, match=said):
         Learner(team, **arguments)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("rows", "columns"), [([0, 1, 2], [3, 4]), ([0, 2, 4], [1, 3]), ([1, 2], [0, 3]), ([2, 1], [0, 1]), ([], [0])]
-)
-def test_a_block_reads_and_writes_its_own_cells_alone(rows: list[int], columns: list[int]) -> None:
-    block = Block("block", "spatial", (torch.tensor(rows, dtype=torch.int64)[:, None], torch.tensor(columns)))
-    matrix = torch.arange(2 * 25.0).view(2, 5, 5)
-    assert block.of(matrix).tolist() == [[[layer[j][i].item() for i in columns] for j in rows] for layer in matrix]
-    written = matrix.clone()
-    written[(..., *block.cells)] = -1
-    own = torch.zeros(5, 5, dtype=torch.bool)
-    for j in rows:
-        own[j, columns] = True
-    assert torch.equal(written, matrix.where(~own, torch.tensor(-1.0)))

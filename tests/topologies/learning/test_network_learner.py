@@ -1,13 +1,11 @@
 """Learners that are networks draw graphs by question, follow the policy gradient, and go on from a state."""
 
-from pkgutil import resolve_name
-
 import numpy as np
 import pytest
 import torch
 
 from topologies.learning.agp import AgpLearner
-from topologies.learning.eib_learner import EibLearner, EibNetwork
+from topologies.learning.eib_learner import EibLearner
 from topologies.learning.g_designer import GDesigner, GDesignerLearner
 from topologies.learning.learner_settings import LearnerSettings, PruningSettings
 from topologies.learning.network_learner import NetworkLearner
@@ -156,21 +154,6 @@ def test_a_graph_that_only_helps_some_questions_is_learned_for_these() -> None:
     assert sparse < full
 
 
-def test_eib_learner_fuses_its_views_by_the_question() -> None:
-    net = learner("eib_learner").net
-    assert isinstance(net, EibNetwork)
-    features = torch.from_numpy(np.concatenate([question(0), question(1)])).float()
-    with torch.no_grad():
-        fused = net(features).sigmoid()
-        views = []
-        for first, second in zip(net.first, net.second, strict=True):
-            z = second(first(net.profiles, features).relu())
-            views.append((z @ z.transpose(1, 2)).sigmoid())
-        shares = net.gate(features).softmax(-1)
-    assert not torch.allclose(shares[0], shares[1])
-    assert torch.allclose(fused, shares[:, 0, None, None] * views[0] + shares[:, 1, None, None] * views[1], atol=1e-5)
-
-
 def agp(agents: int = AGENTS) -> AgpLearner:
     ours = learner("agp", agents=agents)
     assert isinstance(ours, AgpLearner)
@@ -222,9 +205,3 @@ def test_agp_answers_with_agents_that_take_part() -> None:
     assert graph.speaks[0].sum() == ours.rounds
     assert (graph.decision[0] == graph.speaks[0, -1]).all()
     assert not graph.spatial.any()
-
-
-def test_each_network_is_its_variant_s() -> None:
-    estimators = {name: variant.estimator for name, variant in VARIANTS.items()}
-    named = {name: resolve_name(own.implementation) for name, own in estimators.items() if own.is_network}
-    assert named == NETWORKS

@@ -1,6 +1,5 @@
 """Sampling, the policy gradient, pruning and the objective's terms, against enumeration and finite differences."""
 
-from itertools import permutations, product
 from math import log
 
 import networkx as nx
@@ -27,36 +26,6 @@ def log_probability(logits: Tensor, allowed: Tensor, taken: Tensor) -> Tensor:
     theta = logits.expand(allowed.shape[1:]).reshape(-1)
     drawn, could = taken.flatten(1).to(theta.dtype), allowed.flatten(1).to(theta.dtype)
     return drawn @ theta - could @ torch.nn.functional.softplus(theta)
-
-
-def every_draw(allowed: Tensor) -> Tensor:
-    """All subsets of the allowed edges [1, rounds, s, r] as a batch [2 ** edges, rounds, s, r]."""
-    edges = allowed.flatten().nonzero().squeeze(1)
-    subsets = torch.tensor(list(product([False, True], repeat=len(edges))))
-    taken = torch.zeros(len(subsets), allowed.numel(), dtype=torch.bool)
-    taken[:, edges] = subsets
-    return taken.view(len(subsets), *allowed.shape[1:])
-
-
-@pytest.mark.parametrize("per_round", [False, True])
-@pytest.mark.parametrize("orders", list(product(permutations(range(3)), repeat=2))[::5])
-def test_probabilities_of_all_spatial_draws_of_two_rounds_sum_to_one(
-    orders: tuple[tuple[int, ...], ...], per_round: bool
-) -> None:
-    logits = torch.randn(2 if per_round else 1, 3, 3, generator=seeded(), dtype=torch.float64)
-    allowed = allowed_spatial(OFF_DIAGONAL, torch.tensor([orders]))
-    taken = every_draw(allowed)
-    assert len(taken) == 2**6
-    total = log_probability(logits, allowed.expand_as(taken), taken).exp().sum()
-    assert total.item() == pytest.approx(1)
-
-
-def test_probabilities_of_all_temporal_draws_sum_to_one() -> None:
-    logits = torch.randn(1, 3, 3, generator=seeded(), dtype=torch.float64)
-    allowed = allowed_temporal(torch.ones(3, 3, dtype=torch.bool), 1, 2)
-    taken = every_draw(allowed)
-    assert len(taken) == 2**9
-    assert log_probability(logits, allowed.expand_as(taken), taken).exp().sum().item() == pytest.approx(1)
 
 
 def test_log_probability_is_the_sum_written_out_edge_by_edge() -> None:

@@ -1,14 +1,11 @@
 """Samples of a question that speak in one order: each is drawn as alone, and equal turns recur."""
 
-import numpy as np
 import pytest
 import torch
 
-from experiments.studies.planted.measures import different_turns
 from topologies.learning.learner import Learner
 from topologies.learning.learner_settings import LearnerSettings
 from topologies.learning.sampling import draws_of, sample_wirings
-from topologies.learning.variants import RLOO
 from topologies.wiring import KINDS, Wirings
 
 N, T, K = 3, 2, 6
@@ -46,23 +43,6 @@ def test_samples_of_one_question_speak_in_one_order_where_the_settings_say_so() 
     assert (order[:4] == order[0]).all()
     assert (order[4:] == order[4]).all()
     assert (order[0] != order[4]).any()
-
-
-def test_equal_histories_are_the_same_turn() -> None:
-    alone, shared = (
-        Learner(["text"] * 5 + ["visual"] * 4, variant=RLOO, settings=settings).sample(10)
-        for settings in (LearnerSettings(), LearnerSettings(shared_orders=True))
-    )
-    assert different_turns(alone)[0] >= different_turns(shared)[0]
-    same = Learner(["text"] * 5).sample(1)
-    twice = type(same)(
-        *(np.concatenate([each, each]) for each in (same.spatial, same.temporal)),
-        same.allowed,
-        np.concatenate([same.order] * 2),
-        np.concatenate([same.decision] * 2),
-        same.decision_allowed,
-    )
-    assert different_turns(twice) == different_turns(same)
 
 
 def test_wirings_of_several_questions_must_be_as_many_for_each() -> None:
