@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 from filelock import FileLock
@@ -85,6 +85,7 @@ def write_table(
 ) -> Table:
     """Writes a table a few batches at a time. nulls: a row may lack a vector. Raises errors of `batches` as Unbuilt."""
     table = connection.create_table(name, schema=schema)
+    on_missing_vector: Literal["null", "error"] = "null" if nulls else "error"
     while True:
         # Not one stream into LanceDB, which would wrap errors, and deadlock where the batches are read from LanceDB.
         try:
@@ -93,7 +94,7 @@ def write_table(
             raise Unbuilt(error) from None
         if not chunk:
             return table
-        table.add(pa.Table.from_batches(chunk, schema), on_bad_vectors="null" if nulls else "error")
+        table.add(pa.Table.from_batches(chunk, schema), on_bad_vectors=on_missing_vector)
 
 
 def opened(target: Path, rows: Mapping[str, str]) -> tuple[Table, ...]:

@@ -184,8 +184,9 @@ class SentenceEncoder:
                 f"or use the encoder {LEXICAL!r}"
             ) from error
 
+        load_model: Any = MultiVectorEncoder if multi_vector else SentenceTransformer
         try:
-            self._model: Any = (MultiVectorEncoder if multi_vector else SentenceTransformer)(name_or_folder)
+            self._model: Any = load_model(name_or_folder)
         except (OSError, ValueError, RuntimeError) as error:
             reason = (str(error).splitlines() or [type(error).__name__])[0]
             raise ValueError(

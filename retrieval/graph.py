@@ -37,17 +37,23 @@ class KnowledgeGraph:
 
     @classmethod
     def open(
-        cls, store: Store, given: Callable[[], Iterable[Triple]] | None = None, extraction: Extraction = BY_RULES
+        cls, store: Store, own_triples: Callable[[], Iterable[Triple]] | None = None, extraction: Extraction = BY_RULES
     ) -> "KnowledgeGraph":
-        """Opens the graph next to the store's index. Builds it first, from the `given` or the extracted triples.
-        Raises StoreError as `open_index`, and ValueError where two of the given triples have the same id."""
-        layout = LAYOUT if given else f"{LAYOUT}\x1f{extraction.key}"
+        """Opens the graph next to the store's index. Builds it first, from a data set's own or the extracted triples.
+        Raises StoreError as `open_index`, and ValueError where two of its own triples have the same id."""
+        layout = LAYOUT
+        triples: Iterable[Triple] = ()
+        if own_triples:
+            triples = own_triples()
+        else:
+            layout = f"{LAYOUT}\x1f{extraction.key}"
         digest = hashlib.blake2b(f"{store.folder.name}\x1f{layout}".encode(), digest_size=12)
-        for triple in given() if given else ():
+
+        for triple in triples:
             fields = triple.id, triple.head, triple.relation, triple.tail, triple.source
             digest.update(repr(fields).encode(errors="replace"))
         target = store.folder.with_name(f"graph-{digest.hexdigest()}")
-        built(target, lambda empty: build(empty, store, given, extraction))
+        built(target, lambda empty: build(empty, store, own_triples, extraction))
         return cls(target, store)
 
     def __len__(self) -> int:

@@ -60,9 +60,11 @@ def entity_key(name: str) -> str:
     return " ".join(folded(well_formed(name)).split())
 
 
-def build(folder: Path, store: Store, given: Callable[[], Iterable[Triple]] | None, extraction: Extraction) -> Marks:
-    """Writes both tables: the `given` triples, or else the extracted ones."""
-    graph = _Graph(store, given, extraction)
+def build(
+    folder: Path, store: Store, own_triples: Callable[[], Iterable[Triple]] | None, extraction: Extraction
+) -> Marks:
+    """Writes both tables: a data set's own triples, or else the extracted ones."""
+    graph = _Graph(store, own_triples, extraction)
     connection = connect(folder)
     triples = write_table(
         connection, TRIPLES, _with_vectors(_TRIPLES, store.encoder), _batches(_TRIPLES, graph.triples(), store.encoder)
@@ -83,9 +85,11 @@ def build(folder: Path, store: Store, given: Callable[[], Iterable[Triple]] | No
 class _Graph:
     """Rows of both tables. Triples are read once; entities' names stay in memory (some 300 bytes each)."""
 
-    def __init__(self, store: Store, given: Callable[[], Iterable[Triple]] | None, extraction: Extraction) -> None:
+    def __init__(
+        self, store: Store, own_triples: Callable[[], Iterable[Triple]] | None, extraction: Extraction
+    ) -> None:
         self._store = store
-        self._given = given
+        self._own_triples = own_triples
         self._extraction = extraction
         self._names: dict[str, str] = {}
         self._sources: dict[str, list[str]] = {}
@@ -112,9 +116,11 @@ class _Graph:
         """Every triple with the document of its source; a data set's triples replace the extracted ones."""
         docs: dict[str, str] = {}
         for source in self._store.everything():
-            extracted = [] if self._given else list(self._extraction.of(source))
-            if self._given:
+            if self._own_triples:
                 docs[source.id] = source.doc
+                extracted: list[Triple] = []
+            else:
+                extracted = list(self._extraction.of(source))
             # A source's entity: the title of a passage or picture, the subject of a row.
             name = source.title
             if source.kind is Kind.TABLE:
@@ -127,8 +133,10 @@ class _Graph:
             for triple in extracted:
                 yield triple, source.doc
 
+        if self._own_triples is None:
+            return
         ids = set[str]()
-        for triple in self._given() if self._given else ():
+        for triple in self._own_triples():
             if triple.id in ids:
                 raise ValueError(f"two triples have the id {triple.id!r}: ids of a data set's triples must differ")
             ids.add(triple.id)

@@ -136,6 +136,8 @@ def item_of(row: MmBenchRow) -> Item:
         raise UserError(f"answer {row.answer!r} of {len(row.options)} choices: expected the letter of one")
 
     docs = (row.hint_doc, row.image_doc) if row.hint else (row.image_doc,)
+    # One row holds a picture, and others refer to that row.
+    shares_picture = row.is_reference and row.index == row.group
     return Item(
         question=Question(row.index, row.question, tuple(row.options.values())),
         gold=(row.options[row.answer],),
@@ -144,8 +146,7 @@ def item_of(row: MmBenchRow) -> Item:
         own=docs,
         tags={"ability": row.ability, "skill": row.category},
         group=row.group,
-        # One row holds a picture, and others refer to that row.
-        cluster=row.image if row.is_reference and row.index == row.group else "",
+        cluster=row.image if shares_picture else "",
     )
 
 

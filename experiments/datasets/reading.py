@@ -8,10 +8,10 @@ import csv
 import gzip
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar, cast
+from typing import Any, BinaryIO, Literal, TypeVar, cast
 
 import ijson
 from pydantic import TypeAdapter
@@ -20,6 +20,7 @@ from actors.errors import UserError
 from experiments.datasets.fields import MB, RECORD, ROW, Id, validated
 
 T = TypeVar("T")
+Quoting = Literal[0, 3]  # csv.QUOTE_MINIMAL, csv.QUOTE_NONE
 R = TypeVar("R")
 
 # Limits are far above what the official releases hold; the largest of these are in brackets.
@@ -137,8 +138,9 @@ class Limited:
 @contextmanager
 def limited(path: Path, most: int = RECORD) -> Iterator[Limited]:
     """Opens a file, plain or gzipped, whose records have `most` bytes at most."""
-    with reading(path), unpacked(path) if path.suffix == ".gz" else path.open("rb") as file:
-        yield Limited(path, file, most)
+    with reading(path), ExitStack() as stack:
+        opened = unpacked(path) if path.suffix == ".gz" else path.open("rb")
+        yield Limited(path, stack.enter_context(opened), most)
 
 
 def read_lines(path: Path, layout: type[T]) -> Iterator[tuple[str, T]]:
@@ -181,7 +183,8 @@ def read_members(path: Path, layout: TypeAdapter[T], noun: str) -> Iterator[tupl
             raise
         # Besides ijson's own: limits of nesting and of the digits of a number.
         except (ijson.JSONError, ValueError) as error:
-            reason = repr(error.args[0] if error.args else "").partition("\\n")[0]
+            message = error.args[0] if error.args else ""
+            reason = repr(message).partition("\\n")[0]
             raise UserError(
                 f"{path}, after {len(names):,} times {noun}: broken JSON ({reason}); the file may be truncated, "
                 "download it again"
@@ -216,7 +219,8 @@ def read_table(path: Path, layout: TypeAdapter[T], *, quoted: bool) -> Iterator[
     with limited(path, ROW) as file:
         # Lines keep their ends: the reader of rows tells them from those inside of a field.
         lines = (line.decode() for line in file)
-        rows = csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE)
+        quoting: Quoting = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
+        rows = csv.DictReader(lines, delimiter="\t", quoting=quoting)
         try:
             for row in rows:
                 where = f"{path}, line {rows.line_num}"
@@ -241,7 +245,9 @@ def row_cells(headers: Iterable[str], values: Iterable[str]) -> list[str]:
         raise UserError(f"a table row of {len(values)} cells under {len(headers)} headers: expected as many")
     cells: list[str] = []
     for header, value in zip(headers, values, strict=True):
-        if value:
-            cells.append(f"{header} = {value}" if header else value)
+        if value and header:
+            cells.append(f"{header} = {value}")
+        elif value:
+            cells.append(value)
 
     return cells

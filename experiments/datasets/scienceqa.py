@@ -110,18 +110,22 @@ class ScienceQa(Benchmark):
             docs = docs_of(self.own_sources(pid))
             # A question with both a picture and a hint counts in both, "IMG+TXT".
             context = [tag for tag, part in (("IMG", problem.image), ("TXT", problem.hint)) if part]
+            # The two grade bands of the paper's tables.
+            grade = int(problem.grade.removeprefix("grade"))
+            band = "G1-6" if grade <= 6 else "G7-12"
+            # Its own lecture could be the answer's explanation.
+            withheld = (problem.lecture_doc,) if problem.lecture_doc in self.lectures else ()
             yield Item(
                 question=Question(pid, problem.question, problem.choices),
                 gold=(problem.choices[problem.answer],),
                 pool=docs,
                 supporting=docs,
                 own=docs,
-                withheld=(problem.lecture_doc,) if problem.lecture_doc in self.lectures else (),
+                withheld=withheld,
                 tags={
                     "subject": SUBJECTS[problem.subject],
                     "context": "+".join(context) or "NO",
-                    # The two grade bands of the paper's tables.
-                    "grade": "G1-6" if int(problem.grade.removeprefix("grade")) <= 6 else "G7-12",
+                    "grade": band,
                     "topic": problem.topic,
                 },
                 # Questions of one lecture ask for one skill.

@@ -70,9 +70,10 @@ def read_cells(path: Path) -> list[list[str]]:
 
                 cells: list[str] = []
                 for value in values:
-                    cells.append("" if value is None else str(value).strip())
+                    cell = "" if value is None else str(value).strip()
+                    cells.append(cell)
                     # Many cells may share a long text, of which each gets a copy.
-                    characters += len(cells[-1])
+                    characters += len(cell)
                     if characters > SHEET:
                         raise UserError(f"{where}: the cells hold more than {SHEET:,} characters; download it again")
 

@@ -113,7 +113,8 @@ class TatQa(Benchmark):
     def sources(self) -> Iterator[Source]:
         """Paragraphs and table rows of the dev file and, where there is one, of the training file."""
         ids = set[str]()
-        for split in ("dev", "train") if self.has("train") else ("dev",):
+        splits = ("dev", "train") if self.has("train") else ("dev",)
+        for split in splits:
             for where, report in self.reports(split):
                 for source in sources_of(report):
                     with placed(where):
@@ -127,7 +128,9 @@ class TatQa(Benchmark):
         if scale and not all(text.endswith(f" {scale}") for text in item.gold):
             gold, scale = scaled(item.gold)  # of another item: an attack's target answer
         if self.settings.metric == "official":
-            em, f1 = official_score(answer, gold, scale, computed=is_computed) if answer else (0.0, 0.0)
+            if not answer:
+                return Score(0.0, 0.0, 0.0)
+            em, f1 = official_score(answer, gold, scale, computed=is_computed)
             return Score(em, f1, em)
         # As text, 12.34 would miss the gold 12.3, and "12 or 13" would contain the gold 12.
         if answer is not None and is_computed and is_number(gold[0]):

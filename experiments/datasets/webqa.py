@@ -177,7 +177,10 @@ def item_of(record: WebQaQuestion) -> Item:
         raise UserError(f"unknown Qcate {category!r}: one of {', '.join(CATEGORIES)}")
 
     keywords = unquoted(record.Keywords_A)
-    gold = (keywords,) if keywords not in NO_KEYWORDS else tuple(filter(None, map(unquoted, record.A)))
+    if keywords in NO_KEYWORDS:
+        gold = tuple(filter(None, map(unquoted, record.A)))
+    else:
+        gold = (keywords,)
     if not gold:
         raise UserError("the question has no answer: the test file cannot be evaluated here")
 

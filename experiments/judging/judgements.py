@@ -116,7 +116,7 @@ async def judge_file(
     if not (total := sum(1 for _ in asked())):
         return
     of = "descriptions " if rubric is SAME_SCENE else ""
-    bar = progress.phase(f"judging {of}with {judge.name}", total=total, done=done)
+    bar = progress.phase(f"judging {of}with {judge.name}", total=total, completed=done)
 
     async def grade(one: Asked) -> Judgement:
         if one[:3] in known:

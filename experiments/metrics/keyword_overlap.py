@@ -60,7 +60,8 @@ def overlap(answer: str, keywords: str, category: str, lemmatise: Lemmatise | No
     precision = common / bag.total()
     recall = common / gold_bag.total()
     f1 = 2 * precision * recall / (precision + recall)
-    return (recall if category in BY_RECALL else f1), f1
+    accuracy = recall if category in BY_RECALL else f1
+    return accuracy, f1
 
 
 def _bag(words: Sequence[str], category: str) -> Counter[str]:
@@ -81,12 +82,14 @@ def normalised(text: str, lemmatise: Lemmatise | None = None) -> str:
     """
     words = text.lower().split()
     # "?" or "a" as an answer would otherwise become empty and match nothing.
-    is_character = len(text.strip()) == 1
-    if not is_character:
-        plain_text = _NO_DECIMAL_POINT.sub("", text.lower().translate(_PUNCTUATION))
-        words = (plain_text if len(words) == 1 else _ARTICLE.sub(" ", plain_text)).split()
-    digits = " ".join(map(_with_digits, words))
-    return lemmatise(digits) if lemmatise and not is_character else digits
+    if len(text.strip()) == 1:
+        return " ".join(map(_with_digits, words))
+
+    plain_text = _NO_DECIMAL_POINT.sub("", text.lower().translate(_PUNCTUATION))
+    if len(words) != 1:
+        plain_text = _ARTICLE.sub(" ", plain_text)
+    digits = " ".join(map(_with_digits, plain_text.split()))
+    return lemmatise(digits) if lemmatise else digits
 
 
 def _with_digits(word: str) -> str:

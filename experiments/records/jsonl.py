@@ -58,7 +58,8 @@ def content(path: Path) -> Iterator[BinaryIO]:
         # Several times: its writer may be replacing one form by the other.
         for form in (path, compressed(path)) * OPEN_ATTEMPTS:
             try:
-                file = stack.enter_context(form.open("rb") if form is path else unpacked(form))
+                opened = form.open("rb") if form is path else unpacked(form)
+                file = stack.enter_context(opened)
                 break
             except FileNotFoundError:
                 continue

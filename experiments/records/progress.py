@@ -25,7 +25,9 @@ class Progress:
         self._console = console or Console()
         self._bars: list[Bar] = []
         self._printed: set[str] = set()
-        self._live = Live(console=self._console, get_renderable=self._table) if self._console.is_terminal else None
+        self._live: Live | None = None
+        if self._console.is_terminal:
+            self._live = Live(console=self._console, get_renderable=self._table)
 
     def __enter__(self) -> Self:
         if self._live:
@@ -36,13 +38,14 @@ class Progress:
         if self._live:
             self._live.stop()
 
-    def phase(self, name: str, total: int, done: int = 0, note: str = "") -> "Bar":
+    def phase(self, name: str, total: int, completed: int = 0, note: str = "") -> "Bar":
         """Starts a phase of `total` units.
 
-        done: units from before a resumption, which do not count in the rate.
+        completed: units from before a resumption, which do not count in the rate.
         note: what the phase waits for, shown in place of the rate.
         """
-        bar = Bar(None if self._live else self._console, visible(name), total, done)
+        line_console = None if self._live else self._console
+        bar = Bar(line_console, visible(name), total, completed)
         self._bars.append(bar)
         if note:
             bar.advance(0, note)
@@ -64,7 +67,7 @@ class Progress:
             if len(line) > room:
                 table.add_row("", Text(line))
             elif bar.total:
-                table.add_row(ProgressBar(bar.total, bar.done, width=BAR_WIDTH), Text(line))
+                table.add_row(ProgressBar(bar.total, bar.completed, width=BAR_WIDTH), Text(line))
             else:
                 table.add_row(ProgressBar(1, 1, width=BAR_WIDTH), Text(line))
 
@@ -76,20 +79,22 @@ class Progress:
         """Prints a line above the bars, which may be folded. One that trials of a sweep repeat is printed once."""
         if line not in self._printed:
             self._printed.add(line)
-            shown = fill(visible(line), LINE) if folded else visible(line)
+            text = visible(line)
+            if folded:
+                text = fill(text, LINE)
             # As Text: rich would read square brackets as markup, and names between colons as emoji.
-            self._console.print(Text(shown), soft_wrap=True)
+            self._console.print(Text(text), soft_wrap=True)
 
 
 class Bar:
     """Progress of one phase. Prints plain lines where it has a console."""
 
-    def __init__(self, console: Console | None, name: str, total: int, done: int) -> None:
+    def __init__(self, console: Console | None, name: str, total: int, completed: int) -> None:
         self.total = total
-        self.done = done
+        self.completed = completed
         self._console = console
         self._name = name
-        self._done_at_start = done
+        self._completed_at_start = completed
         # Monotonic: a clock that is set back must not give negative rates.
         self._started_at = time.monotonic()
         self._printed_at = self._started_at
@@ -99,12 +104,12 @@ class Bar:
 
     @property
     def is_finished(self) -> bool:
-        return self.done >= self.total
+        return self.completed >= self.total
 
     def advance(self, units: int = 1, note: str = "") -> None:
         """Counts more units; shows a new note at once."""
         is_new_note = note not in ("", self._note)
-        self.done += units
+        self.completed += units
         self._note = note
         # The last unit is always printed: a log must end with the phase complete.
         self._print(at_once=is_new_note or self.is_finished)
@@ -118,13 +123,13 @@ class Bar:
     def line(self) -> str:
         """Phase in one line: its note, or its rate and the time left."""
         if self._note:
-            return f"{self._name}: {self.done:,}/{self.total:,}, {visible(self._note)}"
+            return f"{self._name}: {self.completed:,}/{self.total:,}, {visible(self._note)}"
         until = self._advanced_at if self.is_finished else time.monotonic()
         return plain(
             self._name,
-            done=self.done,
+            completed=self.completed,
             total=self.total,
-            fresh=self.done - self._done_at_start,
+            new_units=self.completed - self._completed_at_start,
             elapsed_s=until - self._started_at,
             turns=self._turns,
         )
@@ -137,13 +142,13 @@ class Bar:
             self._console.print(Text(self.line), soft_wrap=True)
 
 
-def plain(name: str, *, done: int, total: int, fresh: int, elapsed_s: float, turns: int = 0) -> str:
-    """Formats progress as a line. The `fresh` units and the turns took `elapsed_s`, which gives the time left."""
-    line = f"{name}: {done:,}/{total:,}, {_rate(fresh, elapsed_s)}"
-    if done >= total:
+def plain(name: str, *, completed: int, total: int, new_units: int, elapsed_s: float, turns: int = 0) -> str:
+    """Formats progress as a line. The `new_units` and the turns took `elapsed_s`, which gives the time left."""
+    line = f"{name}: {completed:,}/{total:,}, {_rate(new_units, elapsed_s)}"
+    if completed >= total:
         line += f", took {timedelta(seconds=round(elapsed_s))}"
-    elif fresh and elapsed_s > 0:  # without a rate there is no estimate
-        line += f", {timedelta(seconds=round((total - done) * elapsed_s / fresh))} left"
+    elif new_units and elapsed_s > 0:  # without a rate there is no estimate
+        line += f", {timedelta(seconds=round((total - completed) * elapsed_s / new_units))} left"
     return f"{line}; turns: {turns:,}, {_rate(turns, elapsed_s)}" if turns else line
 
 

@@ -67,7 +67,8 @@ class RunFolder:
         name = f"{datetime.now():%Y%m%d-%H%M%S}-{experiment}"
         # Two runs can start in one second; `mkdir` decides, without a gap between check and use.
         for number in range(1, MOST_RUNS):
-            path = (output / (name if number == 1 else f"{name}-{number}")).absolute()
+            suffix = f"-{number}" if number > 1 else ""
+            path = (output / f"{name}{suffix}").absolute()
             try:
                 output.mkdir(parents=True, exist_ok=True)
                 path.mkdir()

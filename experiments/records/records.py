@@ -230,6 +230,14 @@ class Scored(Record):
             raise ValueError(f"a trace of question {trace.question!r} was scored as {item.question.id!r}")
 
         statuses = [turn.status for turn in trace.turns]
+        attack_success: float | None = None
+        infection: tuple[float, ...] = ()
+        carried: tuple[float, ...] = ()
+        if harm:
+            attack_success = harm.success
+            infection = harm.infection
+            carried = harm.carried
+
         return Scored(
             method=trace.method,
             question=trace.question,
@@ -245,9 +253,9 @@ class Scored(Record):
             failed_turns=len(statuses) - statuses.count(Status.OK),
             cut_turns=len([turn for turn in trace.turns if turn.cut]),
             tags=item.tags,
-            attack_success=harm.success if harm else None,
-            infection=harm.infection if harm else (),
-            carried=harm.carried if harm else (),
+            attack_success=attack_success,
+            infection=infection,
+            carried=carried,
             **path_metrics(trace.paths, item.paths),
             group=item.group,
             strict_em=score.strict_em,

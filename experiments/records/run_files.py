@@ -29,7 +29,10 @@ def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
     # In the same folder: a rename is atomic only within one file system.
     partial = path.with_name(f".{path.name}.partial")
     with partial.open("wb") as file:
-        file.writelines([content] if isinstance(content, bytes) else content)
+        if isinstance(content, bytes):
+            file.write(content)
+        else:
+            file.writelines(content)
         file.flush()
         # Before the rename, or a power cut could leave the new name with an empty file.
         os.fsync(file.fileno())

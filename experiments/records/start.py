@@ -61,7 +61,8 @@ def program() -> str:
     # A script of the user's own takes no arguments of ours.
     if script.stem == "run" and sys.orig_argv[program_length:] == arguments:
         return shlex.join(sys.orig_argv[:program_length])
-    return shlex.join(["python", "run.py" if Path.cwd() == ROOT else str(ROOT / "run.py")])
+    program = "run.py" if Path.cwd() == ROOT else str(ROOT / "run.py")
+    return shlex.join(["python", program])
 
 
 def write_start(folder: Path, arguments: Sequence[str]) -> None:

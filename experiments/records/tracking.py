@@ -117,7 +117,8 @@ class Tracker:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         # An interrupted run has not gone well either.
-        self.finish(exit_code=1 if kind else 0)
+        exit_code = 0 if kind is None else 1
+        self.finish(exit_code)
 
     def log(self, step: Mapping[str, Any]) -> None:
         """Logs a training step's numbers as `<method>/<name>` over the method's `total_steps`. Learners take turns in
@@ -284,7 +285,10 @@ def table_of(columns: Mapping[str, Sequence[Any]]) -> wandb.Table:
     cells: list[Sequence[Any]] = []
     for column in columns.values():
         is_numeric = all(value is None or isinstance(value, (int, float)) for value in column)
-        cells.append(column if is_numeric else [cell_text(value) for value in column])
+        if is_numeric:
+            cells.append(column)
+        else:
+            cells.append([cell_text(value) for value in column])
     return wandb.Table(columns=list(columns), data=[list(row) for row in zip(*cells, strict=True)])
 
 
@@ -294,7 +298,10 @@ def cell_text(value: Any) -> str | None:
         return None
     if isinstance(value, (list, tuple)):
         is_text = all(isinstance(part, str) for part in value)
-        text = (" | " if is_text else " to ").join(map(str, value))
+        separator = " | " if is_text else " to "
+        text = separator.join(map(str, value))
+    elif isinstance(value, Mapping):
+        text = json.dumps(value)
     else:
-        text = json.dumps(value) if isinstance(value, Mapping) else str(value)
+        text = str(value)
     return text[:MOST_CHARACTERS]

@@ -84,7 +84,7 @@ async def discuss_all(
     name: of the phase, in its progress. total, done: numbers of all discussions, and of those recorded before.
     usage_name: of the phase in usage.jsonl; None within a phase of several. log: of turns and times.
     """
-    bar = context.progress.phase(name, total=total, done=done)
+    bar = context.progress.phase(name, total=total, completed=done)
     metered = context.metered(log.turn if log else None)
     speaker = context.counted(metered, bar)
     with context.usage.phase(usage_name, lambda: metered.usage) if usage_name else nullcontext():

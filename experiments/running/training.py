@@ -63,7 +63,7 @@ class Training:
         async for stage in course.stages():
             status = await self.learner.learner.status()
             phase = f"learning {self.learner.method}, stage {stage}"
-            bar = self.context.progress.phase(phase, total=status.steps, done=status.step)
+            bar = self.context.progress.phase(phase, total=status.steps, completed=status.step)
             for learner in self._everyone:
                 await learner.record_start(stage)
             with self.context.usage.phase(phase, lambda: speaker.usage):

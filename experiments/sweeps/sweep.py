@@ -156,7 +156,7 @@ def run_left(
                 shared = launching.launch_shared(group[0].plan, runtime, progress.print)
                 portal.call(up, group, runtime, progress)
                 # One bar for all groups, and only now: while replicas start, another one is shown.
-                bar = bar or progress.phase("trials", total=total, done=total - len(left))
+                bar = bar or progress.phase("trials", total=total, completed=total - len(left))
                 names, steps = [trial.name for trial in group], max(trial.plan.training_steps for trial in group)
                 run_trials(names, shared, folder, config.sweep, steps, config.ray.hung_s, ended, progress.print)
                 # Ends this group's actors, which makes room for the next group's.

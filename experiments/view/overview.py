@@ -15,11 +15,11 @@ from actors.errors import UserError
 from experiments.config.config import Config
 from experiments.config.references import resumption
 from experiments.config.saved import read
-from experiments.records import usage
 from experiments.records.checkpoint import LEARNING
 from experiments.records.recorder import SCORES, RunFolder
 from experiments.records.start import STARTS, Start
 from experiments.records.trials import RESULTS, TRIALS
+from experiments.records.usage import total
 from experiments.view.folders import Root
 from experiments.view.live import Lines
 from topologies.catalogue import METHODS
@@ -36,7 +36,7 @@ class Overview:
     """A run in a list. One that cannot be read has a `name` and a `problem` alone.
 
     kind: a run, a sweep, or a study by its job. state: a stopped run was interrupted or killed.
-    done: evaluated answers, or a sweep's finished trials, of `planned` (0: not known before the end).
+    completed: evaluated answers, or a sweep's finished trials, of `expected` (0: not known before the end).
     steps: training steps of all learners. price: of the tokens so far, where the run knows prices.
     stop, resume: what to type, where it can be.
     """
@@ -47,8 +47,8 @@ class Overview:
     experiment: str = ""
     state: str = ""
     started: str = ""
-    done: int = 0
-    planned: int = 0
+    completed: int = 0
+    expected: int = 0
     steps: int = 0
     tokens: int = 0
     price: float | None = None
@@ -88,36 +88,44 @@ class Overviews:
 
     def _read(self, name: str, run: RunFolder) -> Overview:
         config = read(run.config)
-        spent = usage.total(run)
+        usage = total(run)
         starts = list(Start.read(run.path / STARTS))
-        process = process_of(starts[-1]) if starts else None
+        started = ""
+        process = None
+        if starts:
+            started = starts[0].time
+            process = process_of(starts[-1])
         state = state_of(run, config, starts, process)
         if config.is_sweep:
             kind = "sweep"
-            done = self._count(run.path / RESULTS)
-            planned = len(list(self.root.trials(name)))
+            completed = self._count(run.path / RESULTS)
+            expected = len(list(self.root.trials(name)))
         else:
             kind = "run" if config.job == "prune" else config.job
-            done = self._count(run.path / SCORES)
-            planned = planned_answers(config)
+            completed = self._count(run.path / SCORES)
+            expected = expected_answers(config)
 
-        can_be_resumed = state in (STOPPED, FAILED) and TRIALS not in name.split("/")  # a trial: with its sweep
+        stop = f"kill -INT {process}" if process and state == RUNNING else ""
+        resume = ""
+        # A trial is resumed with its sweep.
+        if state in (STOPPED, FAILED) and TRIALS not in name.split("/"):
+            resume = resumption(config, run.path)
         return Overview(
             name=name,
             kind=kind,
             experiment=config.experiment,
             state=state,
-            started=starts[0].time if starts else "",
-            done=done,
-            planned=planned,
+            started=started,
+            completed=completed,
+            expected=expected,
             # Step 0 of a stage is its start.
             steps=sum(self._count(graph.path / LEARNING, without=b'"step":0,') for graph in run.all_learned()),
-            tokens=spent.prompt_tokens + spent.completion_tokens,
+            tokens=usage.prompt_tokens + usage.completion_tokens,
             price=config.costs.price(
-                spent.prompt_tokens - spent.cached_tokens, spent.completion_tokens, spent.cached_tokens
+                usage.prompt_tokens - usage.cached_tokens, usage.completion_tokens, usage.cached_tokens
             ),
-            stop=f"kill -INT {process}" if process and state == RUNNING else "",
-            resume=resumption(config, run.path) if can_be_resumed else "",
+            stop=stop,
+            resume=resume,
         )
 
     def _count(self, path: Path, without: bytes = b"no line") -> int:
@@ -131,7 +139,7 @@ class Overviews:
         return count
 
 
-def planned_answers(config: Config) -> int:
+def expected_answers(config: Config) -> int:
     """Counts as `Plan.evaluations`, which would import methods that the configuration names. 0: not known."""
     if config.job != "prune":
         return 0
@@ -145,7 +153,8 @@ def planned_answers(config: Config) -> int:
 
 def state_of(run: RunFolder, config: Config, starts: list[Start], process: int | None) -> str:
     """Finds a run's state from its lock, result, last process and log."""
-    records = run.path / (RESULTS if config.is_sweep else SCORES)
+    name = RESULTS if config.is_sweep else SCORES
+    records = run.path / name
     if records.exists():
         with records.open("rb") as file:
             try:

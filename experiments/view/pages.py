@@ -32,10 +32,10 @@ def list_page(overviews: Overviews) -> str:
     return page(overviews.root.path.name, sections, ("tables.js", "live.js"), served=True)
 
 
-def run_page(overviews: Overviews, name: str, whole: bool) -> str:
+def run_page(overviews: Overviews, name: str, all_tables: bool) -> str:
     """Shows a run, a sweep or a study so far, and its discussions.
 
-    whole: with the tables for which every trace is read.
+    all_tables: with the tables for which every trace is read.
     Raises UserError where it cannot be shown.
     """
     run = overviews.root.run(name)
@@ -45,21 +45,22 @@ def run_page(overviews: Overviews, name: str, whole: bool) -> str:
 
     up = "../" * (2 + name.count("/"))
     facts = {"Folder": _link(up, "all runs"), **_facts(overview)}
+    sweep_or_run = _sweep_results(run, facts) if trials else _run_results(run, overview, facts, all_tables)
     try:
-        results = list(_sweep_results(run, facts) if trials else _run_results(run, overview, facts, whole))
+        results = list(sweep_or_run)
     # A damaged file of results fails in many ways where it is read.
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise UserError(f"{run.path}: its results cannot be read ({error!r}); restore them from a copy") from error
 
+    sections = [*results, _listed("Trials of this sweep", trials, f"{up}run/")]
+    if overview.steps:
+        sections.append(Section("Learning", learned="served"))
+    if not trials:
+        sections.append(Section("Discussions", discussions=Embedded()))
     other_runs = comparisons(overviews.root, name)
-    sections = [
-        *results,
-        _listed("Trials of this sweep", trials, f"{up}run/"),
-        Section("Learning", learned="served" if overview.steps else ""),
-        Section("Discussions", discussions=None if trials else Embedded()),
-        Section("Compare", tables=[other_runs] if other_runs.rows else []),
-        Section("Configuration", text=run.config.read_text(encoding="utf-8", errors="replace")),
-    ]
+    if other_runs.rows:
+        sections.append(Section("Compare", tables=[other_runs]))
+    sections.append(Section("Configuration", text=run.config.read_text(encoding="utf-8", errors="replace")))
     return page(run.name, sections, (*SCRIPTS, "live.js"), served=True, listed="")
 
 
@@ -73,13 +74,15 @@ def _sweep_results(run: RunFolder, facts: dict[str, str]) -> Iterator[Section]:
         yield from sweep_sections(run.path, results, metric, _drawn(run), table, page_of_trial="")
 
 
-def _run_results(run: RunFolder, overview: Overview, facts: dict[str, str], whole: bool) -> Iterator[Section]:
+def _run_results(run: RunFolder, overview: Overview, facts: dict[str, str], all_tables: bool) -> Iterator[Section]:
     if run.metrics.is_file():
-        yield from run_sections(run, json.loads(run.metrics.read_bytes()), _drawn(run), facts, whole)
+        yield from run_sections(run, json.loads(run.metrics.read_bytes()), _drawn(run), facts, all_tables)
         return
     # The result of a study as it is written, at its end.
     study = run.path / f"{overview.kind}.json"
-    text = study.read_text(encoding="utf-8", errors="replace")[:MOST_CHARACTERS] if study.is_file() else ""
+    text = ""
+    if study.is_file():
+        text = study.read_text(encoding="utf-8", errors="replace")[:MOST_CHARACTERS]
     yield Section("Summary", facts=facts)
     yield Section("Results", tables=_answers_so_far(run), text=text)
     yield Section("Figures", pictures=tuple(pictures(_drawn(run))))
@@ -137,11 +140,11 @@ def _measures(overview: Overview) -> dict[str, str]:
     """Returns kind, time and progress of a run. Nothing of one that cannot be read."""
     if not overview.kind:
         return {}
-    planned = f" of {overview.planned:,}" if overview.planned else ""
+    expected = f" of {overview.expected:,}" if overview.expected else ""
     return {
         "kind": overview.kind,
         "started": overview.started[:16].replace("T", " "),
-        "answers": f"{overview.done:,}{planned}",
+        "answers": f"{overview.completed:,}{expected}",
         "learning steps": f"{overview.steps:,}" if overview.steps else "",
         "tokens": f"{overview.tokens:,}",
         "price": "" if overview.price is None else f"{overview.price:,.2f}",

@@ -202,6 +202,14 @@ class Asker:
         group = self.rng.choice(scene.groups)
         kind = group.kind
         colours = [group.colour for group in scene.groups]
+        thing = kind
+        noun = "thing"
+        verb = "is"
+        if group.count > 1:
+            thing = plural(kind)
+            noun = "things"
+            verb = "are"
+
         if turn < 0.1:
             # Half of the time a kind that is there for certain, or most answers would be no.
             other_kind = self.rng.choice([kind for kind in SHAPES if kind != group.kind])
@@ -217,7 +225,7 @@ class Asker:
         # Only where no other group has the colour: two would make two right answers.
         elif turn < 0.78 and colours.count(group.colour) == 1:
             wording = "thing"
-            answer = kind if group.count == 1 else plural(kind)
+            answer = thing
         else:
             wording = "colour"
             answer = group.colour
@@ -228,10 +236,10 @@ class Asker:
             article=article(kind),
             kind=kind,
             colour=group.colour,
-            thing=kind if group.count == 1 else plural(kind),
+            thing=thing,
             things=plural(kind),
-            noun="thing" if group.count == 1 else "things",
-            verb="is" if group.count == 1 else "are",
+            noun=noun,
+            verb=verb,
         )
         return Draft(text, (answer,), ((entity.image_id, "image"),))
 
@@ -321,10 +329,13 @@ def compared(describe_first: Describe, describe_second: Describe) -> Make:
         # Numbers are unique in a table, so there are no ties.
         entities = sorted((first.entity, second.entity), key=lambda entity: int(entity.cells[domain.number.name]))
         a, b = asker.rng.sample((first.text, second.text), 2)
-        template = asker.rng.choice(domain.least if asks_least else domain.most)
+        if asks_least:
+            templates, answer = domain.least, entities[0].title
+        else:
+            templates, answer = domain.most, entities[1].title
         return Draft(
-            template.format(o=asker.shelf.owner, a=a, b=b),
-            (entities[0].title if asks_least else entities[1].title,),
+            asker.rng.choice(templates).format(o=asker.shelf.owner, a=a, b=b),
+            (answer,),
             joined(first.support, second.support, asker.table),
             sight=first.sight or second.sight,
         )

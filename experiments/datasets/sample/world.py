@@ -317,7 +317,8 @@ class World:
             noun = f"the {domain.noun}"
             if statement.startswith("{e} ") and self.rng.random() < 0.5:
                 noun = "it"
-            sentences.append(statement.format(e=noun if self.rng.random() < 0.25 else title))
+            subject = noun if self.rng.random() < 0.25 else title
+            sentences.append(statement.format(e=subject))
 
         return " ".join(map(capitalised, sentences))
 

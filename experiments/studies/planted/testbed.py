@@ -44,7 +44,7 @@ def run(folder: RunFolder, config: Config, tracker: Tracker, model: OpinionModel
     left = [world for world in planned if world not in explored]
     tasks = [partial(explore, world, config, model) for world in left]
     with Progress() as progress, (folder.path / RECORDS).open("a") as lines:
-        bar = progress.phase("exploring worlds", total=len(planned), done=len(planned) - len(left))
+        bar = progress.phase("exploring worlds", total=len(planned), completed=len(planned) - len(left))
         # One single-threaded process per core: more threads would only compete.
         with spawned(tasks, cores(), partial(torch.set_num_threads, 1)) as futures:
             for future in as_completed(futures):

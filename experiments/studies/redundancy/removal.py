@@ -161,7 +161,7 @@ class Redundancy:
         """Asks every question along every graph, unless its answer is recorded already."""
         context = self._context
         done = sum(item.question.id in self.scores.get(method, {}) for method in graphs for item in items)
-        bar = context.progress.phase(name, total=len(graphs) * len(items), done=done)
+        bar = context.progress.phase(name, total=len(graphs) * len(items), completed=done)
         wired = {method: Wired(method, self._agents, wiring) for method, wiring in graphs.items()}
         speaker = context.counted(context.speaker, bar)
 

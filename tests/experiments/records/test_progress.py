@@ -12,7 +12,7 @@ from experiments.records.progress import Progress, plain
 def test_progress_prints_a_plain_line_where_there_is_no_terminal() -> None:
     output = io.StringIO()
     with Progress(Console(file=output)) as progress:
-        bar = progress.phase("stage 1", total=40, done=30)
+        bar = progress.phase("stage 1", total=40, completed=30)
         for _ in range(10):
             bar.advance()
     assert output.getvalue().startswith("stage 1: 40/40, ")
@@ -58,12 +58,14 @@ def test_phases_that_are_over_take_no_more_lines() -> None:
 
 
 def test_a_plain_line_tells_rate_and_time_left_without_what_was_done_before() -> None:
-    assert plain("m3prune", done=60, total=100, fresh=10, elapsed_s=5) == "m3prune: 60/100, 2.0/s, 0:00:20 left"
-    assert plain("m3prune", done=0, total=100, fresh=0, elapsed_s=5) == "m3prune: 0/100, 0.0/s"
+    assert (
+        plain("m3prune", completed=60, total=100, new_units=10, elapsed_s=5) == "m3prune: 60/100, 2.0/s, 0:00:20 left"
+    )
+    assert plain("m3prune", completed=0, total=100, new_units=0, elapsed_s=5) == "m3prune: 0/100, 0.0/s"
 
 
 def test_a_plain_line_tells_turns_and_rates_below_one_a_second() -> None:
-    slow = plain("m3prune", done=1, total=100, fresh=1, elapsed_s=80, turns=19)
+    slow = plain("m3prune", completed=1, total=100, new_units=1, elapsed_s=80, turns=19)
     assert slow == "m3prune: 1/100, 0.013/s, 2:12:00 left; turns: 19, 0.24/s"
-    fast = plain("m3prune", done=100, total=100, fresh=100, elapsed_s=4, turns=1900)
+    fast = plain("m3prune", completed=100, total=100, new_units=100, elapsed_s=4, turns=1900)
     assert fast == "m3prune: 100/100, 25.0/s, took 0:00:04; turns: 1,900, 475.0/s"

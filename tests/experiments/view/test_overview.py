@@ -85,12 +85,12 @@ def test_what_a_run_has_done_and_used_is_counted(tmp_path: Path) -> None:
         used["reader"] = Usage(1, 3_000_000, 1_000_000, 1_000_000)
     overviews = Overviews(Root.open(str(tmp_path)))
     [one] = overviews.all()
-    assert (one.done, one.planned, one.steps) == (4 * len(METHODS), 100 * len(config.methods), 6)
+    assert (one.completed, one.expected, one.steps) == (4 * len(METHODS), 100 * len(config.methods), 6)
     assert (one.tokens, one.price) == (4_000_000, 2 * 2 + 1 + 3)
     carry_on(run, steps=3, questions=6)
     summary.write(run, summary.summarise(run, FACTS))
     [one] = overviews.all()
-    assert (one.done, one.state, one.resume) == (6 * len(METHODS), FINISHED, "")
+    assert (one.completed, one.state, one.resume) == (6 * len(METHODS), FINISHED, "")
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_run_is_to_answer_every_question_in_each_evaluation_of_its_plan(tmp_pa
     config = load(joined("experiment=one_attacker", "attack=none", "data.limit=20", *words))
     begun(tmp_path, config)
     [one] = Overviews(Root.open(str(tmp_path))).all()
-    assert one.planned == 20 * len(plan_of(config).evaluations)
+    assert one.expected == 20 * len(plan_of(config).evaluations)
 
 
 def test_a_sweep_has_its_trials(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_a_sweep_has_its_trials(tmp_path: Path) -> None:
     with (sweep.path / RESULTS).open("ab", buffering=0) as file:
         jsonl.lock(file)
         whole, *trials = Overviews(Root.open(str(tmp_path))).all(sweep.path.name)
-    assert (whole.kind, whole.state, whole.done, whole.planned) == ("sweep", RUNNING, 0, 2)
+    assert (whole.kind, whole.state, whole.completed, whole.expected) == ("sweep", RUNNING, 0, 2)
     assert [(one.name, one.state, one.resume) for one in trials] == [
         (f"{sweep.path.name}/trials/{name}", STOPPED, "") for name in ("a", "b")
     ]
