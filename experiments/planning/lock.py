@@ -17,28 +17,36 @@ FREE = ("experiment", "output", "resume", "dry_run", "compare.plan", "compare.va
 
 def plan_lock(config: Config, dataset: Dataset) -> dict[str, Any]:
     """Returns a plan: settings that an answer depends on, the margin, a hash of the questions."""
-    hasher = hashlib.sha256()
+    questions = hashlib.sha256()
     for item in (*dataset.evaluate(), *dataset.train()):
-        hasher.update(json.dumps([item.question.id, item.question.text, item.gold]).encode())
-    settings = {key: value for key, value in config.by_key.items() if not may_change(key) and not among(key, FREE)}
-    return {"settings": settings, "questions": hasher.hexdigest()}
+        questions.update(json.dumps([item.question.id, item.question.text, item.gold]).encode())
+    settings = {key: value for key, value in config.by_key.items() if not (may_change(key) or among(key, FREE))}
+    return {"settings": settings, "questions": questions.hexdigest()}
 
 
 def read_lock(path: Path) -> tuple[dict[str, Any], str]:
     """Reads a plan and the hash of its file. Raises UserError for a file that is no plan."""
     try:
-        text = path.read_bytes()
-        content = json.loads(text)
-        if not isinstance(content["settings"], dict) or not isinstance(content["questions"], str):
+        content = path.read_bytes()
+        plan = json.loads(content)
+        if not isinstance(plan["settings"], dict) or not isinstance(plan["questions"], str):
             raise TypeError
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise UserError(f"compare.plan={path} is no plan: write one with lock={path} and the run's settings") from error
-    return content, hashlib.sha256(text).hexdigest()
+    return plan, hashlib.sha256(content).hexdigest()
 
 
 def departures(planned: Mapping[str, Any], actual: Mapping[str, Any]) -> list[str]:
     """Returns what differs from a plan, a line each."""
-    before, now = planned["settings"], json.loads(json.dumps(actual["settings"]))
-    keys = [key for key in sorted({**before, **now}) if before.get(key) != now.get(key)]
-    lines = [f"{key}={shown(now.get(key))}, planned {shown(before.get(key))}" for key in keys]
-    return lines + ["other questions or answers"] * (planned["questions"] != actual["questions"])
+    planned_settings = planned["settings"]
+    # As JSON has them, like the planned ones.
+    actual_settings = json.loads(json.dumps(actual["settings"]))
+    lines = []
+    for key in sorted({**planned_settings, **actual_settings}):
+        planned_value = planned_settings.get(key)
+        actual_value = actual_settings.get(key)
+        if planned_value != actual_value:
+            lines.append(f"{key}={shown(actual_value)}, planned {shown(planned_value)}")
+    if planned["questions"] != actual["questions"]:
+        lines.append("other questions or answers")
+    return lines

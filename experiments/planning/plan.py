@@ -157,35 +157,43 @@ class Plan:
     def clean(self) -> dict[str, str]:
         """By method, the name of its evaluation without the attack. Empty where there is none (`attack.clean`)."""
         attack = self.config.attack
-        twice = attack.clean and attack.attacks("evaluate")
-        return {method.name: f"{method.name}-clean" for method in self.methods} if twice else {}
+        if not (attack.clean and attack.attacks("evaluate")):
+            return {}
+        return {method.name: f"{method.name}-clean" for method in self.methods}
 
     @property
     def controls(self) -> dict[str, dict[Kind, str]]:
         """By method, the names of the evaluations of its twin and its placebo. Empty without `compare.twins`."""
-        several = [method.name for method in self.methods if self.config.compare.twins and not method.alone]
-        return {name: {"twin": f"{name}-twin", "placebo": f"{name}-placebo"} for name in several}
+        if not self.config.compare.twins:
+            return {}
+        names = [method.name for method in self.methods if not method.alone]
+        return {name: {"twin": f"{name}-twin", "placebo": f"{name}-placebo"} for name in names}
 
     @property
     def spent(self) -> dict[str, Method]:
         """By name of a method that spends tokens, the team or system whose tokens these are: the last one before it."""
         spent: dict[str, Method] = {}
-        last = None
+        team = None
         for method in self.methods:
-            if method.spends and last:
-                spent[method.name] = last
-            last = last if method.alone else method
+            if method.spends and team:
+                spent[method.name] = team
+            if not method.alone:
+                team = method
         return spent
 
     @property
     def evaluations(self) -> tuple[Evaluation, ...]:
         """All evaluations in their order: the methods, then their controls, then those without the attack."""
         controls = self.controls
-        return (
-            *(Evaluation(method.name, method) for method in self.methods),
-            *(Evaluation(name, m, kind) for m in self.methods for kind, name in controls.get(m.name, {}).items()),
-            *(Evaluation(self.clean[method.name], method, "clean") for method in self.methods if self.clean),
-        )
+        clean = self.clean
+        evaluations = [Evaluation(method.name, method) for method in self.methods]
+        for method in self.methods:
+            for kind, name in controls.get(method.name, {}).items():
+                evaluations.append(Evaluation(name, method, kind))
+        for method in self.methods:
+            if method.name in clean:
+                evaluations.append(Evaluation(clean[method.name], method, "clean"))
+        return tuple(evaluations)
 
     @property
     def evaluated(self) -> tuple[str, ...]:
@@ -194,22 +202,24 @@ class Plan:
 
     @property
     def rubric(self) -> Rubric:
-        chosen = self.config.judge_rubric
-        return RUBRICS[self.dataset.rubric if chosen == "auto" else chosen]
+        rubric = self.config.judge_rubric
+        return RUBRICS[self.dataset.rubric if rubric == "auto" else rubric]
 
 
 def make_plan(config: Config, job: Job) -> Plan:
     """Resolves a configuration; starts nothing, and opens no data. Raises UserError for what would end the run."""
     methods = find_methods(config.methods)
     dataset = dataset_kind(config.data.kind)
-    retrieval, asks_team = config.retrieval, job.asks_team or any(method.asks_team for method in methods)
-    searched = job.searches and any(method.needs_library for method in methods)
-    extraction = (
-        *((CAPTIONS,) if retrieval.captions == "model" else ()),
-        *((GRAPH,) if retrieval.graph == "model" and searched else ()),
+    retrieval = config.retrieval
+    if retrieval.scope == "auto":
+        retrieval = replace(retrieval, scope=dataset.scope)
+    extraction = _extraction(retrieval, searches=job.searches and any(method.needs_library for method in methods))
+    roles = find_roles(
+        config,
+        methods,
+        team_is_asked=job.asks_team or any(method.asks_team for method in methods),
+        extracting=[step.role for step in extraction],
     )
-    extracting = [step.role for step in extraction]
-    roles = find_roles(config, methods, asks_team, extracting)
     learners = plan_learners(config, learned_variants(methods) if job.learns else (), roles.team)
     return Plan(
         config=config,
@@ -221,6 +231,16 @@ def make_plan(config: Config, job: Job) -> Plan:
         learners=learners,
         shared_from=shared_training(learners) if config.training.share else {},
         dataset=dataset,
-        retrieval=replace(retrieval, scope=dataset.scope) if retrieval.scope == "auto" else retrieval,
+        retrieval=retrieval,
         extraction=extraction,
     )
+
+
+def _extraction(retrieval: RetrievalSettings, *, searches: bool) -> tuple[Step, ...]:
+    """Lists the steps in which the model extracts from the corpus. searches: methods search its knowledge graph."""
+    steps = []
+    if retrieval.captions == "model":
+        steps.append(CAPTIONS)
+    if retrieval.graph == "model" and searches:
+        steps.append(GRAPH)
+    return tuple(steps)

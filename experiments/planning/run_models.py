@@ -24,6 +24,11 @@ class RunModels:
     judge: Backend | None
 
     @property
+    def of_agents(self) -> dict[str, Backend]:
+        """Different models that agents ask, by key, the run's own first."""
+        return {MAIN: self.main, **self.of_roles_by_key}
+
+    @property
     def of_roles_by_key(self) -> dict[str, Backend]:
         """Different models among those of roles, by key."""
         return {backend.key: backend for backend in self.of_roles.values()}
@@ -37,20 +42,18 @@ class RunModels:
         return roles
 
     @property
-    def of_agents(self) -> dict[str, Backend]:
-        """Different models that agents ask, by key, the run's own first."""
-        return {MAIN: self.main, **self.of_roles_by_key}
-
-    @property
     def phrases(self) -> dict[str, str]:
         """Phrase for each model that agents ask, by key, with the roles that have it."""
-        roles = {key: f" of {', '.join(names)}" for key, names in self.roles_by_key.items()}
-        return {key: f"model {model_name(of.settings)}{roles.get(key, '')}" for key, of in self.of_agents.items()}
+        phrases = {key: f"model {model_name(backend.settings)}" for key, backend in self.of_agents.items()}
+        for key, roles in self.roles_by_key.items():
+            phrases[key] += f" of {', '.join(roles)}"
+        return phrases
 
     @property
     def all(self) -> tuple[Backend, ...]:
         """Every model once, the agents' first."""
-        return (*self.of_agents.values(), *((self.judge,) if self.judge else ()))
+        of_agents = tuple(self.of_agents.values())
+        return (*of_agents, self.judge) if self.judge else of_agents
 
     @property
     def judge_name(self) -> str:
@@ -63,24 +66,33 @@ class RunModels:
 
 def find_models(config: Config, roles: Iterable[str]) -> RunModels:
     """Finds the models that these roles ask, and the judge's. Raises UserError for an unknown kind of model."""
-
-    def alike(one: Backend, other: Backend) -> bool:
-        """True for models that one pool can serve. The embedded reader's settings count for no other model."""
-        return one.settings == other.settings and (one.settings.kind != "reader" or one.reader == other.reader)
-
     usual = Usual(config.agents.temperature, config.agents.max_tokens, config.retrieval.pictures)
-    own = {role: found for role in roles if (found := config.model_of_role(role))}
-    judge = config.judge_model
     main = replace(find_backend(MAIN, config.model, config.reader), usual=usual)
-    backends, of_roles = [main], {}
-    for role, (settings, reader) in own.items():
+    backends = [main]
+    of_roles = {}
+    for role in roles:
+        overrides = config.model_of_role(role)
+        if overrides is None:
+            continue
+        settings, reader = overrides
         backend = replace(find_backend(f"roles.{role}.model", settings, reader), usual=usual)
-        if not alike(main, backend) and "replicas" not in config.roles[role].model:
+        if not _share_pool(main, backend) and "replicas" not in config.roles[role].model:
             # As many as the run's own would be more than a machine has cores or GPUs for.
             backend = replace(backend, settings=replace(settings, replicas=1))
-        same = next((known for known in backends if alike(known, backend)), None)
-        if same is None:
+        for shared in backends:
+            if _share_pool(shared, backend):
+                backend = shared
+                break
+        else:
             backends.append(backend)
-        if same is not main:
-            of_roles[role] = same or backend
+        if backend is not main:
+            of_roles[role] = backend
+    judge = config.judge_model
     return RunModels(main, of_roles, find_backend(JUDGE, judge, config.reader) if judge else None)
+
+
+def _share_pool(backend: Backend, other: Backend) -> bool:
+    """True for models that one pool can serve. The embedded reader's settings count for no other model."""
+    if backend.settings != other.settings:
+        return False
+    return backend.settings.kind != "reader" or backend.reader == other.reader

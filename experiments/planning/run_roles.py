@@ -76,10 +76,10 @@ def _team_roles(config: Config) -> list[Role]:
     for modality, names in ((Modality.TEXT, topology.text), (Modality.VISUAL, topology.visual)):
         dummy = config.ablation == f"dummy_{modality}"
         roles += [replace(_team_role(name, modality, config.roles), dummy=dummy, reads=reads) for name in names]
-    names_of_roles = [role.name for role in roles]
+    role_names = [role.name for role in roles]
     for name in topology.without:
-        if name not in names_of_roles:
-            hint = f"{near_miss(name, names_of_roles)} Known: {', '.join(names_of_roles)}"
+        if name not in role_names:
+            hint = f"{near_miss(name, role_names)} Known: {', '.join(role_names)}"
             raise UserError(f"topology.without: the team has no role {name!r}.{hint}")
     team = [_with_settings(role, config.roles) for role in roles if role.name not in topology.without]
     if not team or len(set(team)) < len(team):
@@ -94,13 +94,13 @@ def _team_role(name: str, modality: Modality, settings: Mapping[str, RoleSetting
         return ROLES[full_name]
     if full_name in settings and settings[full_name].instruction:
         return Role(full_name, modality, settings[full_name].instruction)
-    known = [role.name for role in ROLES.values() if role.modality is modality]
-    known += [own for own in settings if own.startswith(f"{modality}_") and _is_own(settings[own])]
-    short = [known_name.removeprefix(f"{modality}_") for known_name in known]
-    raise UserError(f"topology.{modality}: no role {name!r}.{near_miss(name, short)} Known: {', '.join(short)}")
+    full_names = [role.name for role in ROLES.values() if role.modality is modality]
+    full_names += [added for added in settings if added.startswith(f"{modality}_") and _adds_role(settings[added])]
+    names = [role_name.removeprefix(f"{modality}_") for role_name in full_names]
+    raise UserError(f"topology.{modality}: no role {name!r}.{near_miss(name, names)} Known: {', '.join(names)}")
 
 
-def _is_own(settings: RoleSettings) -> bool:
+def _adds_role(settings: RoleSettings) -> bool:
     """True for a role of the user's own, perhaps in a file of roles; a run need not have all of them."""
     return bool(settings.instruction or settings.form)
 
@@ -109,8 +109,8 @@ def _numbered(roles: Sequence[Role], config: Config) -> list[Role]:
     """Makes the agents of each role. Several of one role are numbered. Raises UserError for two with one name."""
     agents = []
     for role in roles:
-        own = config.roles.get(role.name)
-        number = (own.instances if own else None) or config.topology.instances
+        settings = config.roles.get(role.name, RoleSettings())
+        number = settings.instances or config.topology.instances
         if number == 1:
             agents.append(role)
         else:
@@ -123,22 +123,26 @@ def _numbered(roles: Sequence[Role], config: Config) -> list[Role]:
 
 def _check_settings(settings: Mapping[str, RoleSettings], launched: Sequence[Role], others: Sequence[str]) -> None:
     """Raises UserError for settings of a role that no agent has, or that only the team's roles can have."""
-    known = list(dict.fromkeys(role.played for role in launched))
-    for name, of_role in settings.items():
-        is_spare = _is_own(of_role) and name.startswith((f"{Modality.TEXT}_", f"{Modality.VISUAL}_"))
-        if name not in known and not is_spare:
-            hint = f"{near_miss(name, known)} There are {', '.join(known)}"
+    launched_names = list(dict.fromkeys(role.played for role in launched))
+    for name, role_settings in settings.items():
+        is_spare = _adds_role(role_settings) and name.startswith((f"{Modality.TEXT}_", f"{Modality.VISUAL}_"))
+        if name not in launched_names and not is_spare:
+            hint = f"{near_miss(name, launched_names)} There are {', '.join(launched_names)}"
             raise UserError(f"roles.{name}: no agent of this run has the role.{hint}")
-        if name in others and of_role.form:
+        if name in others and role_settings.form:
             raise UserError(f"roles.{name}.form: only roles of the team can have a form")
-        if name in others and of_role.instances:
+        if name in others and role_settings.instances:
             raise UserError(f"roles.{name}.instances: only roles of the team have several agents")
 
 
 def _with_settings(role: Role, settings: Mapping[str, RoleSettings]) -> Role:
     """Gives a role its configured instruction, form and AutoGen agent, if any."""
-    own = settings.get(role.name)
-    if own is None:
+    overrides = settings.get(role.name)
+    if overrides is None:
         return role
-    instruction = " ".join(own.instruction.split()) or role.instruction
-    return replace(role, instruction=instruction, form=tuple(map(field_of, own.form)), agent=own.agent or role.agent)
+    return replace(
+        role,
+        instruction=" ".join(overrides.instruction.split()) or role.instruction,
+        form=tuple(map(field_of, overrides.form)),
+        agent=overrides.agent or role.agent,
+    )

@@ -1,9 +1,9 @@
 """Makes the topologies of a run's methods and controls, and pairs the methods that it compares."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, combinations, islice
+from itertools import chain, combinations, islice, product
 from statistics import fmean
 
 from actors.errors import UserError
@@ -36,7 +36,8 @@ def make_topology(
 
     Raises UserError where the topology has another name than its method.
     """
-    retrieval, data = config.retrieval, dataset_kind(config.data.kind)
+    retrieval = config.retrieval
+    dataset = dataset_kind(config.data.kind)
     context = MethodContext(
         method=method.name,
         agents=agents,
@@ -49,12 +50,13 @@ def make_topology(
         library=library,
         watched=[trace for _, trace in watched],
         asked={question.id: question for question, _ in watched},
-        directed=data.directed,
-        advice=data.advice,
+        directed=dataset.directed,
+        advice=dataset.advice,
         known=known or Known(),
     )
     topology = method.make(context)
-    if (name := getattr(topology, "method", None)) != method.name:
+    name = getattr(topology, "method", None)
+    if name != method.name:
         raise UserError(f"methods: the topology of {method.name} has method={name!r}; give it that of its context")
     return topology
 
@@ -73,30 +75,35 @@ def further_topology(
     recorded: all evaluated discussions of the method, in order. answered: those of this evaluation so far, or all that
     there will be where it has `ended`: nothing waits for others.
     """
-    if evaluation.kind == "twin":
-        read = {trace.question: trace.evidence for trace in recorded}
-
-        async def again(question: Question) -> Question:
-            """Returns the question with the sources that the method read for it, except from the web."""
-            ids, found = read[question.id], {source.id: source for source in question.evidence}
-            if lacking := [id for id in ids if id not in found]:
-                sources = await asyncio.to_thread(store.sources, lacking, EVERYTHING)
-                found |= {source.id: source for source in sources}
-            return replace(question, evidence=tuple(found[id] for id in ids if id in found))
-
-        spent = spending(recorded, answered, ended)
-        return Twin(evaluation.name, spent.tokens, spent.left_over, again)
     if evaluation.kind == "placebo":
-        topology = Placebo(topology, substitutes(recorded, seed))
-    return Renamed(topology, evaluation.name)
+        return Renamed(Placebo(topology, substitutes(recorded, seed)), evaluation.name)
+    if evaluation.kind == "clean":
+        return Renamed(topology, evaluation.name)
+
+    sources_of = {trace.question: trace.evidence for trace in recorded}
+
+    async def with_same_sources(question: Question) -> Question:
+        """Returns the question with the sources that the method read for it, except from the web."""
+        source_ids = sources_of[question.id]
+        sources = {source.id: source for source in question.evidence}
+        missing = [source_id for source_id in source_ids if source_id not in sources]
+        if missing:
+            searched = await asyncio.to_thread(store.sources, missing, EVERYTHING)
+            sources |= {source.id: source for source in searched}
+        return replace(question, evidence=tuple(sources[source_id] for source_id in source_ids if source_id in sources))
+
+    spent = spending(recorded, answered, ended)
+    return Twin(evaluation.name, spent.tokens, spent.left_over, with_same_sources)
 
 
 def spending(recorded: Sequence[Trace], answered: Sequence[Trace], ended: bool) -> Known:
     """Counts tokens of a method's discussions, and those left over by the ones that spend them (`further_topology`)."""
     tokens = {trace.question: tokens_of(trace.turns) for trace in recorded}
-    known = dict.fromkeys(tokens, 0.0) if ended else {}
-    known |= {t.question: left_over(tokens[t.question], t.turns) for t in answered if t.question in tokens}
-    return Known(tokens, known)
+    balances = dict.fromkeys(tokens, 0.0) if ended else {}
+    for trace in answered:
+        if trace.question in tokens:
+            balances[trace.question] = left_over(tokens[trace.question], trace.turns)
+    return Known(tokens, balances)
 
 
 def known_of(
@@ -106,24 +113,38 @@ def known_of(
 
     Raises UserError where no agent has a graded answer.
     """
-    if team := plan.spent.get(method.name):
-        names = [plan.clean[one.name] if clean else one.name for one in (team, method)]
-        return spending(*recorded_for(Evaluation(names[1], replace(team, name=names[0])), plan, run), ended=ended)
+    team = plan.spent.get(method.name)
+    if team is not None:
+        team_name = plan.clean[team.name] if clean else team.name
+        method_name = plan.clean[method.name] if clean else method.name
+        control = Evaluation(method_name, replace(team, name=team_name))
+        recorded, answered = recorded_for(control, plan, run)
+        return spending(recorded, answered, ended=ended)
     if not method.graded:
         return None
-    first = next(iter(plan.learners))
-    graph = run.learned(plan.shared_from.get(first, first))
-    items = {item.question.id: item for item in islice(dataset.train(), plan.training_questions)}
-    # Each agent's answer to a question once: its turns that heard no other agent are equal in all discussions.
-    grades: dict[str, dict[str, float]] = {agent: {} for agent in plan.roles.agents}
-    for trace in chain.from_iterable(graph.traces(path.stem) for path in graph.training_traces()):
-        for turn in trace.turns:
-            if turn.round == 1 and turn.agent in grades and not turn.heard and turn.status is not Status.FAILED:
-                grades[turn.agent][trace.question] = dataset.score(items[trace.question], turn.answer).utility
-    graded = {agent: fmean(scores.values()) for agent, scores in grades.items() if scores}
+
+    learner = next(iter(plan.learners))
+    graph = run.learned(plan.shared_from.get(learner, learner))
+    graded = _graded_alone(
+        chain.from_iterable(graph.traces(path.stem) for path in graph.training_traces()), plan, dataset
+    )
     if not graded:
         raise UserError(f"{method.name}: no agent answered alone in training; see the failed turns in {graph.path}")
     return Known(graded=graded)
+
+
+def _graded_alone(traces: Iterable[Trace], plan: Plan, dataset: Dataset) -> dict[str, float]:
+    """Grades each agent's answers alone, by its mean score. Without agents that have none."""
+    items = {item.question.id: item for item in islice(dataset.train(), plan.training_questions)}
+    # Each agent's answer to a question once: its turns that heard no other agent are equal in all discussions.
+    scores: dict[str, dict[str, float]] = {agent: {} for agent in plan.roles.agents}
+    for trace in traces:
+        item = items[trace.question]
+        for turn in trace.turns:
+            is_alone = turn.round == 1 and turn.agent in scores and not turn.heard
+            if is_alone and turn.status is not Status.FAILED:
+                scores[turn.agent][trace.question] = dataset.score(item, turn.answer).utility
+    return {agent: fmean(of_agent.values()) for agent, of_agent in scores.items() if of_agent}
 
 
 def recorded_for(evaluation: Evaluation, plan: Plan, run: RunFolder) -> tuple[list[Trace], list[Trace]]:
@@ -134,8 +155,9 @@ def recorded_for(evaluation: Evaluation, plan: Plan, run: RunFolder) -> tuple[li
     if evaluation.kind == "clean":
         return [], []
     folder = RunFolder(plan.replayed) if plan.replayed else run
-    method, own = (list(folder.traces(f"evaluate-{name}")) for name in (evaluation.method.name, evaluation.name))
-    return method, own
+    of_method = folder.traces(f"evaluate-{evaluation.method.name}")
+    of_control = folder.traces(f"evaluate-{evaluation.name}")
+    return list(of_method), list(of_control)
 
 
 def compared_pairs(methods: Sequence[Method], clean: Mapping[str, str] | None = None) -> tuple[tuple[str, str], ...]:
@@ -145,9 +167,10 @@ def compared_pairs(methods: Sequence[Method], clean: Mapping[str, str] | None = 
     learned, the method named last is tested against the others. Where there is an evaluation without the attack
     (`clean`, by method), a method is also tested against its own.
     """
-    compared = [method for method in methods if method.name != "closed_book"]
-    ours = [method for method in compared if method.learner] or compared[-1:]
-    rivals = [method for method in compared if method not in ours]
-    pairs = [*((one, rival) for one in ours for rival in rivals), *combinations(ours, 2)]
-    harmed = [(method.name, clean[method.name]) for method in compared if clean]
-    return (*((one.name, other.name) for one, other in pairs), *harmed)
+    compared = [method.name for method in methods if method.name != "closed_book"]
+    learned = [method.name for method in methods if method.learner] or compared[-1:]
+    rivals = [name for name in compared if name not in learned]
+    pairs = [*product(learned, rivals), *combinations(learned, 2)]
+    if clean:
+        pairs += [(name, clean[name]) for name in compared]
+    return tuple(pairs)

@@ -18,6 +18,7 @@ from experiments.sweeps.expansion import plan_sweep
 from experiments.unused import check_used
 from run import main
 from tests.experiments.running.test_attacked_run import carry_out, contents
+from tests.support.words import joined
 from topologies.controls.twin import tokens_of
 
 TWINS = ["compare.twins=true", "methods=[single,full,m3prune]", "data.limit=6"]
@@ -102,7 +103,7 @@ def test_a_run_of_the_command_line_has_gains_in_its_table_and_can_be_opened_and_
     tmp_path: Path,
 ) -> None:
     output = f"output={tmp_path}"
-    assert main([*SYSTEMS, "methods=[single,majority,hm_rag]", output]) == 0
+    assert main(joined(*SYSTEMS, "methods=[single,majority,hm_rag]", output)) == 0
     [path] = tmp_path.glob("*-systems")
     metrics = json.loads((path / "metrics.json").read_text())
     gains = metrics["gains"]
@@ -119,14 +120,14 @@ def test_a_run_of_the_command_line_has_gains_in_its_table_and_can_be_opened_and_
     # The twin reads what its method has read.
     pairs = zip(*(RunFolder(path).traces(f"evaluate-hm_rag{kind}") for kind in ("", "-twin")), strict=True)
     assert all(set(twin.evidence) <= set(method.evidence) for method, twin in pairs)
-    replay = [
+    replay = joined(
         *SYSTEMS,
         "methods=[hm_rag]",
         "data.limit=3",
         "model=replay",
         f"replay.run={path}",
         f"output={tmp_path / 'again'}",
-    ]
+    )
     assert main(replay) == 0
     [again] = (tmp_path / "again").glob("*-systems")
     whole = {(scored.method, scored.question): scored.answer for scored in RunFolder(path).scores()}
