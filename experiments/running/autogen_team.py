@@ -10,6 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 from autogen_agentchat.teams import DiGraphBuilder, GraphFlow
 
 from actors.autogen.agent import RoleChatAgent
@@ -48,35 +49,45 @@ def export_team(
 
     Raises ValueError for an agent's name that is not an identifier.
     """
-    rounds, needed = wiring.rounds, needed_turns(wiring)
+    needed = needed_turns(wiring)
     spatial = weighed_senders(wiring.spatial, wiring.spatial_p, wiring.agents)
     temporal = weighed_senders(wiring.temporal, wiring.temporal_p, wiring.agents)
     client = ModelClient(model.model(), choice=model)
     clients = {role: ModelClient(choice.model(), choice=choice) for role, choice in of_roles.items()}
+    # Each node with those that it waits for.
     nodes: list[tuple[RoleChatAgent, list[str]]] = []
-    for t in range(rounds):
-        for i, agent in enumerate(agents):
-            if not needed[t, i]:
-                continue
-            # An agent that speaks remembers the turns that it took before, all of which are needed too.
-            own = [node(agent, r + 1) for r in range(t) if needed[r, i]]
-            hears = {node(agents[j], t + 1): weight for j, weight in spatial.get((t, i), {}).items()}
-            hears |= {node(agents[j], t): weight for j, weight in temporal.get((t, i), {}).items()}
-            asked = clients.get(agent, client)
-            speaker = RoleChatAgent(roles[agent], asked, node(agent, t + 1), t + 1, hears, own, seed, settings)
-            # Its last own turn is enough to wait for: that one has waited for those before it.
-            nodes.append((speaker, [*hears, *own[-1:]]))
+    for t, i in np.argwhere(needed).tolist():
+        agent = agents[i]
+        # An agent that speaks remembers the turns that it took before, all of which are needed too.
+        own_turns = [node(agent, earlier + 1) for earlier in np.flatnonzero(needed[:t, i]).tolist()]
+        weights = {node(agents[sender], t + 1): weight for sender, weight in spatial.get((t, i), {}).items()}
+        weights |= {node(agents[sender], t): weight for sender, weight in temporal.get((t, i), {}).items()}
+        speaker = RoleChatAgent(
+            roles[agent], clients.get(agent, client), node(agent, t + 1), t + 1, weights, own_turns, seed, settings
+        )
+        # Its last own turn is enough to wait for: that one has waited for those before it.
+        nodes.append((speaker, [*weights, *own_turns[-1:]]))
+
     # The decision waits for all that speak in the last round, and reads only those that the wiring lets it.
-    last = [node(agent, rounds) for agent, speaks in zip(agents, needed[-1], strict=True) if speaks]
-    heard = [node(agent, rounds) for agent, hears in zip(agents, wiring.decision, strict=True) if hears]
-    weights = {name: 1 / len(heard) for name in heard}
-    asked = clients.get(DECISION_AGENT, client)
-    decision = RoleChatAgent(roles[DECISION_AGENT], asked, DECISION_AGENT, rounds + 1, weights, (), seed, settings)
+    last_round = [node(agents[i], wiring.rounds) for i in np.flatnonzero(needed[-1]).tolist()]
+    read = [node(agents[i], wiring.rounds) for i in np.flatnonzero(wiring.decision).tolist()]
+    decision = RoleChatAgent(
+        roles[DECISION_AGENT],
+        clients.get(DECISION_AGENT, client),
+        DECISION_AGENT,
+        wiring.rounds + 1,
+        {name: 1 / len(read) for name in read},
+        (),
+        seed,
+        settings,
+    )
+    nodes.append((decision, last_round))
+
     graph = DiGraphBuilder()
     # All nodes before any edge: a sender may stand behind its receiver in the list of agents.
-    for speaker, _ in (*nodes, (decision, last)):
+    for speaker, _ in nodes:
         graph.add_node(speaker)
-    for speaker, senders in (*nodes, (decision, last)):
+    for speaker, senders in nodes:
         # A temporal edge to oneself and one's own last turn are the same edge.
         for sender in dict.fromkeys(senders):
             graph.add_edge(sender, speaker.name)
@@ -105,10 +116,15 @@ def write_team(
     (a replay's, or one of the user's own), and where an AutoGen agent of the user's own has a role.
     """
     model = models.main.choice()
-    choices = {role: backend.choice() for role, backend in models.of_roles.items()}
-    if model is None or None in choices.values() or any(role.agent for role in roles.values()):
+    choices: dict[str, ModelChoice] = {}
+    for role, backend in models.of_roles.items():
+        choice = backend.choice()
+        if choice is None:
+            return None
+        choices[role] = choice
+    if model is None or any(role.agent for role in roles.values()):
         return None
-    of_roles = {name: choice for name, role in roles.items() if (choice := choices.get(role.played)) is not None}
+    of_roles = {name: choices[role.played] for name, role in roles.items() if role.played in choices}
     team = export_team(wiring, agents, roles, seed, model, settings, of_roles)
     path = folder / FILE
     path.write_text(json.dumps(team.dump_component().model_dump(mode="json"), indent=1) + "\n")

@@ -9,16 +9,14 @@ from actors.messages import Question, Trace
 from experiments.analysis.looks import looks, reached
 from experiments.evidence.extraction import CAPTIONS
 from experiments.evidence.library import LabelledLibrary, open_web, triples_given
-from experiments.planning.topologies import further_topology, known_of, make_topology, recorded_for
 from experiments.running.calibration import calibrate
 from experiments.running.evaluation import evaluate
 from experiments.running.judged_answers import judge_answers
 from experiments.running.learned_graphs import GraphLearning
 from experiments.running.model_extraction import extract_graph, write_captions
 from experiments.running.run_context import RunContext
+from experiments.running.run_topologies import RunTopologies
 from retrieval.graph_tables import BY_RULES
-from topologies.method import Method
-from topologies.topology import Topology
 
 
 class Discussions:
@@ -47,12 +45,47 @@ class Discussions:
     async def run(self) -> None:
         """Learns, evaluates and judges. Discussions that a killed run has recorded are not held again."""
         await self.prepare()
-        context, methods, compare = self.context, self.context.plan.methods, self.context.config.compare
+        context = self.context
+        compare = context.config.compare
         # Before learning and evaluation, because methods are made from what was watched and learned.
         watched: Sequence[tuple[Question, Trace]] = ()
         if context.plan.watched_questions:
             watched = await calibrate(context)
-        library = LabelledLibrary(
+        further_looks = looks(context.dataset, context.config.seed) if compare.stop else []
+        if further_looks:
+            context = replace(context, dataset=further_looks.pop(0))
+        topologies = RunTopologies(context, self.learning.graphs, self._library(), watched)
+
+        async with asyncio.TaskGroup() as group:
+            learning = await self.learning.begin(group, self._side_by_side)
+            items = list(context.dataset.evaluate())
+            # In their order, for their scores are in one file: a graph that is still being learned holds up the rest.
+            for method in context.plan.methods:
+                if method.needs_graph or method.name in learning:
+                    # A method that needs a graph and learns none has that of the first learner.
+                    await (learning.get(method.name) or learning[next(iter(self.learning.learners))])
+                await evaluate(topologies.of(method), context, items)
+
+            for look in further_looks:
+                if reached(context.recorder.run, compare.stop, context.dataset, compare.margin):
+                    break
+                # Asks what the records of the looks before lack, as a resumed run does.
+                context = replace(context, dataset=look)
+                items = list(look.items)
+                for method in context.plan.methods:
+                    await evaluate(topologies.of(method), context, items)
+
+            for evaluation in context.plan.evaluations[len(context.plan.methods) :]:
+                attack = context.attack.absent() if evaluation.kind == "clean" else context.attack
+                await evaluate(topologies.further(evaluation), replace(context, attack=attack), items)
+        # Last, because equal answers of several methods are judged once.
+        if context.judge:
+            with context.usage.phase("judging"):
+                await judge_answers(self.context, context.judge)
+
+    def _library(self) -> LabelledLibrary:
+        context = self.context
+        return LabelledLibrary(
             context.evidence,
             # Only systems search by question; without one, no item has to be in memory.
             context.dataset.evaluate() if context.plan.has_library else (),
@@ -60,49 +93,6 @@ class Discussions:
             triples_given(context.dataset),
             self._statements,
         )
-        further_looks = looks(context.dataset, context.config.seed) if compare.stop else []
-        if further_looks:
-            context = replace(context, dataset=further_looks.pop(0))
-        items = list(context.dataset.evaluate())
-        topologies, dataset, ended = {}, context.dataset, context.plan.replayed is not None
-        attack, run = context.attack, context.recorder.run
-        attacked = library.over(attack.evidence) if attack.evidence else library
-
-        def made(method: Method, library: LabelledLibrary, clean: bool = False) -> Topology:
-            known = known_of(method, context.plan, dataset, run, ended, clean)
-            return make_topology(method, context.config, context.agents, self.learning.graphs, library, watched, known)
-
-        async with asyncio.TaskGroup() as group:
-            learning = await self.learning.begin(group, self._side_by_side)
-            # In their order, for their scores are in one file: a graph that is still being learned holds up the rest.
-            for method in methods:
-                if method.needs_graph or method.name in learning:
-                    # A method that needs a graph and learns none has that of the first learner.
-                    await (learning.get(method.name) or learning[next(iter(self.learning.learners))])
-                topologies[method.name] = made(method, attacked)
-                await evaluate(topologies[method.name], context, items)
-            for look in further_looks:
-                if reached(run, compare.stop, context.dataset, compare.margin):
-                    break
-                # Asks what the records of the looks before lack, as a resumed run does.
-                context, items = replace(context, dataset=look), list(look.items)
-                for method in methods:
-                    # The tokens of the further questions are known only now.
-                    topology = made(method, attacked) if method.spends else topologies[method.name]
-                    await evaluate(topology, context, items)
-            for further in context.plan.evaluations[len(methods) :]:
-                traces = recorded_for(further, context.plan, run)
-                topology, own = topologies[further.method.name], context
-                if further.kind == "clean":
-                    # Made anew: it searches a corpus in which nothing is planted.
-                    topology = made(further.method, library, clean=True)
-                    own = replace(context, attack=attack.absent())
-                store, seed = context.evidence.store, context.config.seed
-                await evaluate(further_topology(further, topology, *traces, store, seed, ended), own, items)
-        # Last, because equal answers of several methods are judged once.
-        if context.judge:
-            with context.usage.phase("judging"):
-                await judge_answers(self.context, context.judge)
 
     async def learn(self) -> None:
         """Optimises and prunes every learned method's graph, and writes down the edges that are left of each."""

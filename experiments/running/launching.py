@@ -7,6 +7,7 @@ from actors.backends.backend import Backend
 from actors.completions.cache import Reuse
 from actors.completions.completion_store import CompletionStore
 from actors.errors import UserError
+from actors.messages import Role
 from actors.runtime.runtime import Agents, ModelPool, Runtime
 from experiments.planning.plan import Plan
 from experiments.planning.run_models import JUDGE, MAIN
@@ -32,98 +33,132 @@ def launch_shared(plan: Plan, runtime: Runtime, say: Say) -> Shared:
     Each process makes its own judge. `say` gets a line for each model whose settings depend on the machine. Raises
     UserError for too few GPUs.
     """
-    agents = plan.replayed is None
-    reuse = launch_pools(plan, runtime, say, agents)
-    judge = (runtime.pool(JUDGE), reuse[JUDGE]) if JUDGE in reuse else None
-    others = {role: (backend.key, reuse[backend.key]) for role, backend in plan.models.of_roles.items() if agents}
-    launched = plan.roles.launched if agents else ()
-    return Shared(runtime.launch_agents(launched, plan.config.agents, reuse.get(MAIN), others=others), judge)
+    has_agents = plan.replayed is None
+    reuse_by_key = launch_pools(plan, runtime, say, has_agents)
+    launched: Sequence[Role] = ()
+    others = {}
+    if has_agents:
+        launched = plan.roles.launched
+        others = {role: (model.key, reuse_by_key[model.key]) for role, model in plan.models.of_roles.items()}
+    agents = runtime.launch_agents(launched, plan.config.agents, reuse_by_key.get(MAIN), others=others)
+    judge = (runtime.pool(JUDGE), reuse_by_key[JUDGE]) if JUDGE in reuse_by_key else None
+    return Shared(agents, judge)
 
 
-def launch_pools(plan: Plan, runtime: Runtime, say: Say, agents: bool = True) -> dict[str, Reuse | None]:
-    """Launches the pools of the judge and (with `agents`) of models that roles ask. Returns their caches, by key.
+def launch_pools(plan: Plan, runtime: Runtime, say: Say, has_agents: bool = True) -> dict[str, Reuse | None]:
+    """Launches the pools of the judge and (with agents) of models that roles ask. Returns their caches, by key.
 
     Raises UserError where the pools do not fit together, before any model is loaded.
     """
     models, config = plan.models, plan.config
     backends = [models.judge] if models.judge else []
-    if agents:
+    if has_agents:
         # The run's own comes after those of roles, as it may take all GPUs that are left.
         backends += [*models.of_roles_by_key.values(), models.main]
     pools = plan_pools(backends, runtime.gpus)
     # Other nodes may have more than this one, and a cluster may grow.
     if config.ray.address is None and runtime.gpus:
         check_gpus(pools, int(runtime.gpus))
-    folder, own = str(config.cache_folder / COMPLETIONS), config.completions
-    kept: dict[str, Reuse | None] = {}
-    if own.reuse and pools:
+
+    folder = str(config.cache_folder / COMPLETIONS)
+    settings = config.completions
+    if settings.reuse and pools:
         # Tried here, so that the log of the run says why a folder cannot be used. Other processes keep no log.
-        CompletionStore(folder, int(own.disk_gb * 1e9)).close()
+        CompletionStore(folder, int(settings.disk_gb * 1e9)).close()
+    reuse_by_key: dict[str, Reuse | None] = {}
     for pool in pools:
-        backend, timeout_s = pool.backend, pool.backend.start_timeout_s
-        if pool.taken:
-            say(pool.taken + ("" if config.ray.start_timeout_s else f" ray.start_timeout_s={timeout_s:g}"))
-        placed = {"cpus": REPLICA_CPUS, "gpus": pool.gpus, "start_timeout_s": timeout_s}
-        runtime.launch_replicas(backend.maker(), pool.replicas, backend.settings.capacity, backend.key, **placed)
-        kept[backend.key] = Reuse(folder, backend.identity(), own.disk_gb, own.memory_mb) if own.reuse else None
-    return kept
+        backend = pool.backend
+        if pool.chosen_settings:
+            line = pool.chosen_settings
+            if not config.ray.start_timeout_s:
+                line += f" ray.start_timeout_s={backend.start_timeout_s:g}"
+            say(line)
+        runtime.launch_replicas(
+            backend.maker(),
+            pool.replicas,
+            backend.settings.capacity,
+            backend.key,
+            cpus=REPLICA_CPUS,
+            gpus=pool.gpus,
+            start_timeout_s=backend.start_timeout_s,
+        )
+        reuse_by_key[backend.key] = None
+        if settings.reuse:
+            reuse = Reuse(folder, backend.identity(), settings.disk_gb, settings.memory_mb)
+            reuse_by_key[backend.key] = reuse
+    return reuse_by_key
 
 
 @dataclass(frozen=True)
 class Pool:
     """Replicas of one model.
 
-    backend: with the settings that were left open as they are best on the cluster; taken: a line that names these.
-    gpus: what each replica reserves.
+    backend: with the settings that were left open as they are best on the cluster; chosen_settings: a line that names
+    these. gpus: those that each replica reserves.
     """
 
     backend: Backend
     replicas: int
     gpus: float
-    taken: str = ""
+    chosen_settings: str = ""
+
+    @property
+    def all_gpus(self) -> float:
+        return self.replicas * self.gpus
 
 
 def plan_pools(backends: Sequence[Backend], gpus: float) -> list[Pool]:
     """Plans the pools of models, in order. One with open replicas takes the GPUs that those before it have left."""
-    pools, free = [], gpus
-    for left_open in backends:
-        backend, taken = left_open.on(gpus)
+    pools = []
+    free_gpus = gpus
+    for open_backend in backends:
+        backend, chosen_settings = open_backend.on(gpus)
         # Where all are taken, it asks for what it needs all the same, and is refused with the reason.
-        replicas, each = backend.processes(free if free > ROUNDING else gpus)
-        free -= replicas * each
-        pools.append(Pool(backend, replicas, each, taken))
+        replicas, gpus_each = backend.processes(free_gpus if free_gpus > ROUNDING else gpus)
+        free_gpus -= replicas * gpus_each
+        pools.append(Pool(backend, replicas, gpus_each, chosen_settings))
     return pools
 
 
 def check_gpus(pools: Sequence[Pool], gpus: int) -> None:
-    """Raises UserError where pools do not fit on the GPUs, or engines share one that is too small.
-
-    How Ray places parts of a GPU is not known, so they are put where there is room, the largest first.
-    """
-    asking = [pool for pool in pools if pool.gpus]
-    needed = sum(pool.replicas * pool.gpus for pool in asking)
-    asked = ", ".join(f"{pool.backend.key} {pool.replicas} x {pool.gpus:g}" for pool in asking)
-    parts = sorted((pool for pool in asking if pool.gpus < 1 for _ in range(pool.replicas)), key=lambda one: -one.gpus)
-    whole = sum(pool.replicas * pool.gpus for pool in asking if pool.gpus >= 1)
-    shared: list[list[Pool]] = []
-    for part in parts:
-        here = next((on for on in shared if sum(one.gpus for one in on) + part.gpus <= 1 + ROUNDING), None)
-        if here is None:
-            shared.append([part])
-        else:
-            here.append(part)
-    if whole + len(shared) > gpus + ROUNDING:
+    """Raises UserError where pools do not fit on the GPUs, or engines share one that is too small."""
+    needed = sum(pool.all_gpus for pool in pools)
+    whole = sum(pool.all_gpus for pool in pools if pool.gpus >= 1)
+    shared_gpus = pack_parts(pools)
+    if whole + len(shared_gpus) > gpus + ROUNDING:
+        parts = ", ".join(f"{pool.backend.key} {pool.replicas} x {pool.gpus:g}" for pool in pools if pool.gpus)
+        fit = ", on which these parts do not fit" if needed <= gpus else ""
         raise UserError(
-            f"the models of this run need {needed:g} GPUs ({asked}) and there are {gpus}"
-            f"{', on which these parts do not fit' if needed <= gpus else ''}: use fewer replicas, a smaller gpus= or "
-            "tensor_parallel for one of them, or give roles and judge one model"
+            f"the models of this run need {needed:g} GPUs ({parts}) and there are {gpus}{fit}: use fewer replicas, a "
+            "smaller gpus= or tensor_parallel for one of them, or give roles and judge one model"
         )
-    for on in shared:
-        engines = {pool.backend.key: share for pool in on if (share := pool.backend.gpu_share()) is not None}
-        set_aside = sum(engines.get(pool.backend.key, 0.0) for pool in on)
-        if len(on) > 1 and set_aside > 1 + ROUNDING:
+    for replicas in shared_gpus:
+        shares = [pool.backend.gpu_share() for pool in replicas]
+        memory_share = sum(share for share in shares if share is not None)
+        if len(replicas) > 1 and memory_share > 1 + ROUNDING:
+            engines = dict.fromkeys(pool.backend.key for pool in replicas if pool.backend.gpu_share() is not None)
             raise UserError(
-                f"{len(on)} replicas share a GPU, of whose memory their engines set aside {set_aside:.0%}: set "
-                f"engine.gpu_memory_utilization of {' and '.join(engines)} to {90 // len(on) / 100:g} or less, or "
-                "their gpus to 1"
+                f"{len(replicas)} replicas share a GPU, of whose memory their engines set aside {memory_share:.0%}: "
+                f"set engine.gpu_memory_utilization of {' and '.join(engines)} to {90 // len(replicas) / 100:g} or "
+                "less, or their gpus to 1"
             )
+
+
+def pack_parts(pools: Sequence[Pool]) -> list[list[Pool]]:
+    """Puts replicas that take a part of a GPU together where there is room, the largest first.
+
+    Returns the pool of each replica by GPU. How Ray places parts is not known.
+    """
+    parts: list[Pool] = []
+    for pool in sorted(pools, key=lambda pool: -pool.gpus):
+        if 0 < pool.gpus < 1:
+            parts += [pool] * pool.replicas
+    gpus: list[list[Pool]] = []
+    for part in parts:
+        for gpu in gpus:
+            if sum(pool.gpus for pool in gpu) + part.gpus <= 1 + ROUNDING:
+                gpu.append(part)
+                break
+        else:
+            gpus.append([part])
+    return gpus

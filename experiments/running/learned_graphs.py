@@ -13,7 +13,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from actors.messages import Kind
+from actors.messages import Kind, Question
 from experiments.attacks.attack_metrics import surrogate_text, write_edge_scores
 from experiments.planning.plan import Plan
 from experiments.records.recorder import LearningRecorder
@@ -24,21 +24,28 @@ from experiments.running.training import Training
 from retrieval.embed import Encoder
 from topologies.graph_file import graph_of
 from topologies.learning.learned_topology import Features, LearnedTopology, make_learner
-from topologies.wiring import Wiring
+from topologies.wiring import Floats, Wiring
 
 log = logging.getLogger(__name__)
 
 
 def learner_makers(plan: Plan, encoder: Encoder | None) -> dict[str, Callable[[], Any]]:
     """Makes each learner of a plan. Graphs by question get the number of features and the embeddings of roles."""
-    made: dict[str, Callable[[], Any]] = {}
-    for name, spec in plan.learners.items():
+    makers: dict[str, Callable[[], Any]] = {}
+    for method, spec in plan.learners.items():
         if spec.variant.by_question and encoder:
-            roles = [encoder.encode_query(f"{role.name}: {role.instruction}") for role in plan.roles.team]
-            profiles = np.array([np.atleast_2d(vectors).mean(0) for vectors in roles], dtype=np.float64)
-            spec = replace(spec, features=encoder.dim + len(Kind), profiles=profiles)
-        made[name] = partial(make_learner, spec)
-    return made
+            spec = replace(spec, features=encoder.dim + len(Kind), profiles=role_profiles(plan, encoder))
+        makers[method] = partial(make_learner, spec)
+    return makers
+
+
+def role_profiles(plan: Plan, encoder: Encoder) -> Floats:
+    """Embeds the description of each agent of the team [agents, d]."""
+    profiles = []
+    for role in plan.roles.team:
+        vectors = encoder.encode_query(f"{role.name}: {role.instruction}")
+        profiles.append(np.atleast_2d(vectors).mean(0))
+    return np.array(profiles, dtype=np.float64)
 
 
 def learned_topologies(plan: Plan, learners: Mapping[str, Any], features: Features) -> dict[str, LearnedTopology]:
@@ -46,29 +53,39 @@ def learned_topologies(plan: Plan, learners: Mapping[str, Any], features: Featur
 
     features: of questions, for graphs that depend on them.
     """
-    inference, agents = plan.config.topology.inference, plan.roles.agents
-    seen = {name: features for name, spec in plan.learners.items() if spec.variant.by_question}
-    return {name: LearnedTopology(name, agents, each, inference, seen.get(name)) for name, each in learners.items()}
+    topologies = {}
+    for method, learner in learners.items():
+        topologies[method] = LearnedTopology(
+            method,
+            plan.roles.agents,
+            learner,
+            plan.config.topology.inference,
+            features if plan.learners[method].variant.by_question else None,
+        )
+    return topologies
 
 
 class GraphLearning:
     """Learned graphs of a run, and their learners (coroutines of `topologies.learning.learner`), by method."""
 
     def __init__(self, context: RunContext, learners: Mapping[str, Any]) -> None:
-        self.context, self.learners = context, learners
+        self.context = context
+        self.learners = learners
         self.graphs = learned_topologies(context.plan, learners, context.evidence.features)
 
     async def begin(self, group: asyncio.TaskGroup, side_by_side: bool = True) -> dict[str, asyncio.Task[None]]:
         """Starts a task for each method, or for several with the same discussions. Awaits it unless `side_by_side`."""
         tasks: dict[str, asyncio.Task[None]] = {}
-        shared_from, training = self.context.plan.shared_from, self.context.config.training
-        for method in self.learners:
+        shared_from = self.context.plan.shared_from
+        training = self.context.config.training
+        for method, learner in self.learners.items():
             if method in shared_from:
                 continue
             others = [other for other, source in shared_from.items() if source == method]
             # Discussions that the learner can use at once.
-            needed = training.samples * training.questions_per_step * (1 + await self.learners[method].lookahead())
-            task = group.create_task(self._learn(method, others, needed))
+            steps_at_once = 1 + (await learner.status()).lookahead
+            slots = training.samples * training.questions_per_step * steps_at_once
+            task = group.create_task(self._learn(method, others, slots))
             tasks |= dict.fromkeys((method, *others), task)
             if not side_by_side:
                 await task
@@ -76,51 +93,72 @@ class GraphLearning:
         await asyncio.sleep(0)
         return tasks
 
-    async def _learn(self, method: str, others: Sequence[str], needed: int) -> None:
-        context = self.context
-        with context.slots.reserved(needed), ExitStack() as recorders:
-            learners = []
-            for name in (method, *others):
-                recorder = recorders.enter_context(LearningRecorder(context.recorder.run.learned(name)))
-                source = "" if name == method else method
-                learners.append(RecordedLearner(context, self.graphs[name], self.learners[name], recorder, source))
-            own, *along = learners
-            await Training(context, own, along).run()
-            for other in along:
+    async def _learn(self, method: str, others: Sequence[str], slots: int) -> None:
+        with self.context.slots.reserved(slots), ExitStack() as recorders:
+
+            def recorded(name: str, source: str = "") -> RecordedLearner:
+                recorder = recorders.enter_context(LearningRecorder(self.context.recorder.run.learned(name)))
+                return RecordedLearner(self.context, self.graphs[name], self.learners[name], recorder, source)
+
+            learner = recorded(method)
+            students = [recorded(other, source=method) for other in others]
+            await Training(self.context, learner, students).run()
+            for student in students:
                 # What it has learned from other discussions, it confirms with its own.
-                await Training(context, replace(other, source="")).run()
-        for each in (method, *others):
-            await self._conclude(each)
+                await Training(self.context, replace(student, source="")).run()
+        for name in (method, *others):
+            await self._conclude(name)
 
     async def _conclude(self, method: str) -> None:
         """Freezes a method's learned graph, and writes it down."""
         topology, learner = self.graphs[method], self.learners[method]
         folder = self.context.recorder.run.learned(method).path
         for doubt in await learner.doubts():
-            log.warning(line := f"Warning: {method}: {doubt}")
+            line = f"Warning: {method}: {doubt}"
+            log.warning(line)
             self.context.progress.print(line, folded=True)
+
         # Also in a resumed run that has nothing left to learn: the frozen wiring is in memory only.
         await topology.freeze()
-        check = await learner.surrogate()
-        found = check._asdict() | {"senders": [topology.agents[s] for s in check.senders]} if check else {}
-        if check and not check.holds:
-            self.context.progress.print(f"{method}: {surrogate_text(found)}")
-        write_edge_scores(folder, topology.agents, self.context.attack.attackers, await learner.edge_scores(), found)
+        surrogate = await learner.surrogate()
+        checked: dict[str, Any] = {}
+        if surrogate:
+            checked = surrogate._asdict() | {"senders": [topology.agents[sender] for sender in surrogate.senders]}
+            if not surrogate.holds:
+                self.context.progress.print(f"{method}: {surrogate_text(checked)}")
+        edge_scores = await learner.edge_scores()
+        write_edge_scores(folder, topology.agents, self.context.attack.attackers, edge_scores, checked)
+
         export_topology(folder, "topology", topology.common, topology.agents)
-        # By kinds of evidence, each at the mean features of the training questions that have them.
-        groups: dict[str, list[Any]] = {}
-        for items in training_items(self.context.plan, self.context.dataset, 1) if topology.by_question else ():
-            for question in [await self.context.evidence.question(item) for item in items]:
-                kinds = "+".join(sorted({str(source.kind) for source in question.evidence}))
-                groups.setdefault(f"topology-{kinds or 'none'}", []).append(question)
-        for name, questions in sorted(groups.items()):
-            export_topology(folder, name, await topology.wiring(*questions), topology.agents)
+        if topology.by_question:
+            for kinds, questions in sorted((await self._questions_by_kinds()).items()):
+                wiring = await topology.wiring(*questions)
+                export_topology(folder, f"topology-{kinds}", wiring, topology.agents)
+        self._write_team(folder, topology)
+
+    async def _questions_by_kinds(self) -> dict[str, list[Question]]:
+        """Groups the training questions of the first stage by the kinds of their evidence."""
+        groups: dict[str, list[Question]] = {}
+        for items in training_items(self.context.plan, self.context.dataset, 1):
+            for item in items:
+                question = await self.context.evidence.question(item)
+                kinds = sorted({str(source.kind) for source in question.evidence})
+                groups.setdefault("+".join(kinds) or "none", []).append(question)
+        return groups
+
+    def _write_team(self, folder: Path, topology: LearnedTopology) -> None:
         from experiments.running.autogen_team import write_team  # imports AutoGen, which nothing before needs
 
         plan = self.context.plan
-        roles = {role.name: role for role in (*plan.roles.team, *plan.roles.others)}
-        seed, settings = plan.config.seed, plan.config.agents
-        write_team(folder, topology.common, topology.agents, roles, seed, plan.models, settings)
+        write_team(
+            folder,
+            topology.common,
+            topology.agents,
+            {role.name: role for role in (*plan.roles.team, *plan.roles.others)},
+            plan.config.seed,
+            plan.models,
+            plan.config.agents,
+        )
 
 
 def export_topology(folder: Path, name: str, wiring: Wiring, agents: Sequence[str]) -> None:

@@ -19,6 +19,7 @@ from experiments.running.run_context import RunContext
 from topologies.learning.course import StepScores
 from topologies.learning.learned_topology import LearnedTopology
 from topologies.learning.spec import StepReport
+from topologies.wiring import Floats
 
 T = TypeVar("T")
 
@@ -108,14 +109,6 @@ class RecordedLearner:
         self, stage: int, step: int, terms: Mapping[str, float], edges: Mapping[str, int], **words: Any
     ) -> None:
         context = self.context
-        matrices = (await self.learner.probabilities())._asdict()
-        spec = context.plan.learners[self.method]
-        if spec.variant.per_round:
-            by_kind = (await self.learner.reading())._asdict()
-            for round in range(spec.rounds):
-                for kind, by_round in by_kind.items():
-                    if kind == "spatial" or round > 0:  # no round comes before the first
-                        matrices[f"{kind}, round {round + 1}"] = by_round[round]
         record = LearningStep(
             stage=stage,
             step=step,
@@ -123,7 +116,7 @@ class RecordedLearner:
             modalities=tuple(str(role.modality) for role in context.plan.roles.team),
             terms=terms,
             edges=edges,
-            probabilities={kind: matrix(p, p > 0) for kind, p in matrices.items()},
+            probabilities={kind: matrix(p, p > 0) for kind, p in (await self._probabilities()).items()},
             source=self.source,
             **words,
         )
@@ -131,9 +124,21 @@ class RecordedLearner:
         # disk while other discussions go on.
         await _in_thread(partial(self.recorder.learned, record, await self.learner.state()))
         # The start of a stage is a record, too.
-        total = (stage - 1) * (context.config.pruning.steps + 1) + step
-        values = {"stage": stage, "step": step, "total_steps": total, **terms, **edges}
+        total_steps = (stage - 1) * (context.config.pruning.steps + 1) + step
+        values = {"stage": stage, "step": step, "total_steps": total_steps, **terms, **edges}
         context.tracker.log({f"{self.method}/{name}": value for name, value in values.items()})
+
+    async def _probabilities(self) -> dict[str, Floats]:
+        """Reads the edges' probabilities by kind, and where rounds differ also by kind and round."""
+        spec = self.context.plan.learners[self.method]
+        matrices: dict[str, Floats] = (await self.learner.probabilities())._asdict()
+        if spec.variant.per_round:
+            by_kind = (await self.learner.reading())._asdict()
+            for round in range(spec.rounds):
+                for kind, by_round in by_kind.items():
+                    if kind == "spatial" or round > 0:  # no round comes before the first
+                        matrices[f"{kind}, round {round + 1}"] = by_round[round]
+        return matrices
 
 
 async def _in_thread(work: Callable[[], T]) -> T:

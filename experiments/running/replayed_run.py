@@ -40,7 +40,7 @@ def open_recorded(plan: Plan) -> tuple[RecordedSpeaker, Config]:
     check_outside(folder.path)
     recorded = read_config(folder.config)
     check_same(plan.config, recorded)
-    searching = frozenset(each.name for each in plan.evaluations if each.method.needs_library)
+    searching = frozenset(evaluation.name for evaluation in plan.evaluations if evaluation.method.needs_library)
     return RecordedSpeaker(folder, searching), recorded
 
 
@@ -48,25 +48,28 @@ def check_same(config: Config, recorded: Config) -> None:
     """Raises UserError that names every setting in which a replay would ask something else than was recorded."""
     # A role that is not named has the default settings.
     roles = dict.fromkeys((*config.roles, *recorded.roles), RoleSettings())
-    present, past = (replace(one, roles=roles | one.roles).by_key for one in (config, recorded))
-    differing = [
-        f"{key}={written(past.get(key))} (not {written(present.get(key))})"
-        for key in sorted({*present, *past})
-        if present.get(key) != past.get(key) and not among(key, FREE)
-    ]
+    present = replace(config, roles=roles | config.roles).by_key
+    past = replace(recorded, roles=roles | recorded.roles).by_key
+    differing = []
+    for key in sorted({*present, *past}):
+        if present.get(key) != past.get(key) and not among(key, FREE):
+            differing.append(f"{key}={written(past.get(key))} (not {written(present.get(key))})")
     if differing:
         raise UserError(
             f"the run to be replayed was recorded with {', '.join(differing)}: set the same, or ask a model"
         )
-    if others := [method for method in config.methods if method not in recorded.methods]:
+
+    unrecorded = [method for method in config.methods if method not in recorded.methods]
+    if unrecorded:
         raise UserError(
-            f"methods: {', '.join(others)} was not part of the run to be replayed: "
+            f"methods: {', '.join(unrecorded)} was not part of the run to be replayed: "
             f"choose from {', '.join(recorded.methods)}, or ask a model"
         )
-    limit, most = config.data.limit, recorded.data.limit
-    if most is not None and (limit is None or limit > most):
+    limit, recorded_limit = config.data.limit, recorded.data.limit
+    if recorded_limit is not None and (limit is None or limit > recorded_limit):
         raise UserError(
-            f"data.limit={written(limit)}: only {most} questions were recorded; ask for at most as many, or ask a model"
+            f"data.limit={written(limit)}: only {recorded_limit} questions were recorded; ask for at most as many, "
+            "or ask a model"
         )
 
 
@@ -82,12 +85,12 @@ def copy_learning(recorded: RunFolder, folder: RunFolder) -> None:
         if copy.topology.exists() or not graph.topology.exists():
             continue
         (copy.path / "traces").mkdir(parents=True, exist_ok=True)
-        vouched = Checkpoint.read(graph.topology).sizes
+        sizes = Checkpoint.read(graph.topology).sizes
         try:
             for name in (LEARNING, *(f"traces/{path.name}" for path in graph.training_traces())):
                 # The rest would be cut off, and may be gigabytes of nothing.
-                with (copy.path / name).open("wb") as written:
-                    written.writelines(jsonl.pieces(graph.path / name, vouched.get(name, 0)))
+                with (copy.path / name).open("wb") as file:
+                    file.writelines(jsonl.pieces(graph.path / name, sizes.get(name, 0)))
             # The checkpoint comes last, and whole: it vouches for the rest, so an interrupted copy starts again.
             run_files.write_atomically(copy.topology, graph.topology.read_bytes())
         except OSError as error:
@@ -97,9 +100,10 @@ def copy_learning(recorded: RunFolder, folder: RunFolder) -> None:
 def replayed_dataset(plan: Plan, recorded: Config, cache: Path) -> Dataset:
     """Opens the recorded data set with its recorded limit, which the sample draws by, and takes `data.limit` of it."""
     config = plan.config
-    with_its_limit = replace(config, data=replace(config.data, limit=recorded.data.limit))
-    whole = open_dataset(replace(plan, config=with_its_limit), cache)
+    recorded_config = replace(config, data=replace(config.data, limit=recorded.data.limit))
+    dataset = open_dataset(replace(plan, config=recorded_config), cache)
     if config.data.limit == recorded.data.limit:
-        return whole
+        return dataset
     # Chosen as every data set chooses them.
-    return Subset(whole, list(choose(whole.evaluate(), attrgetter("question.id"), config.data.limit, config.seed)))
+    items = choose(dataset.evaluate(), attrgetter("question.id"), config.data.limit, config.seed)
+    return Subset(dataset, list(items))

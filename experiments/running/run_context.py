@@ -24,13 +24,14 @@ from topologies.topology import Speaker
 
 
 class Slots:
-    """Limits discussions to a number at once, and gives those of learners precedence.
+    """Slots for discussions, so many at once, of which those of learners have precedence.
 
     A run ends no sooner than its learners: slots that they need at once are reserved, others share the rest, if any.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most, self._reserved = most, 0
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._reserved = 0
         # By whether they are of a learner; learners come first.
         self._used = {True: 0, False: 0}
         self._waiting: dict[bool, deque[asyncio.Future[None]]] = {True: deque(), False: deque()}
@@ -47,31 +48,35 @@ class Slots:
 
     @asynccontextmanager
     async def slot(self, *, learning: bool) -> AsyncIterator[None]:
-        """Waits for a slot, first come, first served, and holds it while the block runs."""
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting[learning].append(turn)
+        """Waits for a slot, first come, first served, and keeps it while the block runs."""
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiting[learning].append(waiter)
         self._wake()
         try:
-            await turn
+            await waiter
             yield
         finally:
             # A cancelled task may have got its slot in the same moment.
-            self._used[learning] -= turn.done() and not turn.cancelled()
+            if waiter.done() and not waiter.cancelled():
+                self._used[learning] -= 1
             self._wake()
 
     def _wake(self) -> None:
         """Gives free slots to waiting discussions."""
-        for learning, waiting in self._waiting.items():
-            most = self._most if learning else self._most - self._reserved
-            while waiting:
-                preceded = not learning and self._waiting[True]
-                free = not preceded and sum(self._used.values()) < self._most and self._used[learning] < most
-                if not (free or waiting[0].done()):
-                    break
-                turn = waiting.popleft()
-                if not turn.done():  # a cancelled one takes none
+        for learning, waiters in self._waiting.items():
+            while waiters and (waiters[0].done() or self._is_free(learning)):
+                waiter = waiters.popleft()
+                if not waiter.done():  # a cancelled one takes none
                     self._used[learning] += 1
-                    turn.set_result(None)
+                    waiter.set_result(None)
+
+    def _is_free(self, learning: bool) -> bool:
+        """True if a discussion of a learner, or another one, may begin."""
+        if sum(self._used.values()) >= self._number:
+            return False
+        if learning:
+            return True
+        return not self._waiting[True] and self._used[False] < self._number - self._reserved
 
 
 @dataclass(frozen=True)
