@@ -11,7 +11,7 @@ from experiments.attribution.recorded_wiring import wiring_of
 from experiments.inspection.turns import folder_of
 from experiments.planning.plan import Evaluation
 from experiments.planning.topologies import further_topology, recorded_for
-from experiments.records.turns import turns_of_trace
+from experiments.records.turn_log import turns_of_trace
 from experiments.running.evaluation import at_question
 from experiments.running.training_questions import TrainingQuestions
 from topologies.learning.learned_topology import TRAINING

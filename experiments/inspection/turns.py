@@ -17,7 +17,7 @@ from experiments.config.loading import named_again
 from experiments.config.references import at_home
 from experiments.records.recorder import RunFolder
 from experiments.records.timings import of_trace
-from experiments.records.turns import CallTexts, RecordedSource, TurnTexts, turns_of_trace
+from experiments.records.turn_log import CallTexts, RecordedSource, TurnTexts, turns_of_trace
 
 Details = dict[str, Any]
 NOT_RECORDED = "no prompt is recorded: the turn is a replay's, or of a version before 0.4.0"

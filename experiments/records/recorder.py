@@ -36,7 +36,7 @@ from experiments.records.run_files import check_plain, write_atomically
 
 SCORES = "scores.jsonl"
 TIMINGS = "timings"  # the folder of `timings.py`'s files
-TURNS = "turns"  # of `turns.py`'s
+TURNS = "turns"  # of `turn_log.py`'s
 TURN_BYTES = 2**16  # a longer file of turns is compressed
 JUDGEMENTS, SCENES = "judgements.jsonl", "scenes.jsonl"  # of a judge (`judging/`)
 LOST = "restore it from a copy, or start a new run, which finds its model's replies in the completion cache"

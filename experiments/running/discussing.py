@@ -10,7 +10,7 @@ from experiments.attacks.kind import Phase
 from experiments.datasets.item import Item
 from experiments.records.recorder import RunFolder
 from experiments.records.timings import TimingLog
-from experiments.records.turns import TurnLog
+from experiments.records.turn_log import TurnLog
 from experiments.running.run_context import RunContext
 from experiments.running.speakers import attacked_discussion
 from topologies.topology import Speaker, Topology

@@ -19,7 +19,7 @@ from actors.messages import (
     TurnResult,
 )
 from experiments.records.recorder import RunFolder
-from experiments.records.turns import BLOCK, TurnLog, turn_file, turns_of_trace
+from experiments.records.turn_log import BLOCK, TurnLog, turn_file, turns_of_trace
 
 SOURCES = tuple(Source(f"s{n}", f"d{n}", Kind.TEXT, f"Title {n}", f"Text {n}") for n in range(3))
 PHASE = "evaluate-full"

@@ -93,7 +93,7 @@ class Numbered(dict[T, int]):
         return values
 
 
-class Block:
+class TurnBlock:
     """Numbers of what is written in a block."""
 
     def __init__(self) -> None:
@@ -144,7 +144,7 @@ class TurnLog:
         (folder.path / TURNS).mkdir(exist_ok=True)
         # Turns of open discussions, with their calls.
         self._turns: dict[str, dict[str, tuple[Turn, tuple[ModelCall, ...]]]] = {}
-        self._blocks: dict[str, tuple[int, Block]] = {}
+        self._blocks: dict[str, tuple[int, TurnBlock]] = {}
 
     def turn(self, turn: Turn, result: TurnResult) -> None:
         """Notes a turn as its agent received it, and its calls."""
@@ -161,10 +161,10 @@ class TurnLog:
         if phase not in self._blocks:
             jsonl.make_plain(path)
             jsonl.cut(path)
-            self._blocks[phase] = _last_block(path) + 1, Block()
+            self._blocks[phase] = _last_block(path) + 1, TurnBlock()
         number, block = self._blocks[phase]
         if block.discussions == BLOCK:
-            number, block = self._blocks[phase] = number + 1, Block()
+            number, block = self._blocks[phase] = number + 1, TurnBlock()
         block.discussions += 1
         # In the order of the trace, whichever turn ended first.
         recorded = {message.id: block.turn(*turns[message.id]) for message in trace.turns if message.id in turns}
