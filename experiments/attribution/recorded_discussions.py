@@ -35,7 +35,8 @@ class RecordedDiscussions:
         if trace is None:
             raise UserError(f"{place}: there is no such line")
         if folder is not self._opened.run:
-            weights = {id: turn.weights for id, turn in turns_of_trace(folder, phase, trace).items()}
+            turns = turns_of_trace(folder, phase, trace)
+            weights = {id: turn.weights for id, turn in turns.turns.items()} if turns else {}
             return await self._of_training(place, folder.name, int(phase.removeprefix("train-")), trace, weights)
         [evaluation] = [other for other in self._plan.evaluations if other.name == group]
         return await self._of_evaluation(place, evaluation, trace)

@@ -17,7 +17,7 @@ from experiments.config.loading import named_again
 from experiments.config.references import at_home
 from experiments.records.recorder import RunFolder
 from experiments.records.timings import of_trace
-from experiments.records.turn_log import CallTexts, RecordedSource, TurnTexts, turns_of_trace
+from experiments.records.turn_log import DiscussionTurns, RecordedSource, RecordedTurn, turns_of_trace
 
 Details = dict[str, Any]
 NOT_RECORDED = "no prompt is recorded: the turn is a replay's, or of a version before 0.4.0"
@@ -35,13 +35,13 @@ def inspect(run: RunFolder, group: str, line: int, turn: str, named: Sequence[st
     message = next((message for message in trace.turns if message.id == turn), None) if trace else None
     if trace is None or message is None:
         raise UserError(f"{run.path}: no turn {turn!r} in line {line} of {group}")
-    texts = turns_of_trace(folder, phase, trace)
-    titles: dict[str, str] = {}
-    for other in texts.values():
-        titles |= {source.id: source.title for source in other.evidence.values()}
+    turns = turns_of_trace(folder, phase, trace)
     details: Details = {"calls": [], "marks": [], "sources": []}
-    if turn in texts:
-        details = shown(texts[turn], message, trusted_folders(run, named))
+    titles: dict[str, str] = {}
+    if turns and turn in turns.turns:
+        details = shown(turns, turns.turns[turn], message, trusted_folders(run, named))
+        for other in turns.turns.values():
+            titles |= {source.id: turns.text(source.title) for source in other.sources}
     else:
         details["note"] = NOT_RECORDED
     read = {source["id"] for source in details["sources"]}
@@ -64,34 +64,47 @@ def folder_of(run: RunFolder, group: str) -> tuple[RunFolder, str]:
     raise UserError(f"{run.path}: {group} is neither an evaluation of this run nor a stage of learning")
 
 
-def shown(turn: TurnTexts, message: Message, trusted: Sequence[Path]) -> Details:
+def shown(turns: DiscussionTurns, turn: RecordedTurn, message: Message, trusted: Sequence[Path]) -> Details:
     """Collects the calls of a turn, the places of what was read from the replies, and its sources."""
-    calls = [
-        {
-            "system": call.system,
-            "shared": call.shared,
-            "own": call.own,
-            "correction": call.correction,
-            "images": [source_details(image, trusted) for image in call.images],
-            "reply": call.reply,
-            "prompt_tokens": call.prompt_tokens,
-            "completion_tokens": call.completion_tokens,
-        }
-        for call in turn.calls
-    ]
-    prompt = "\n".join(call.shared for call in turn.calls)
+    by_number = {source.number: source for source in turn.sources}
+    calls: list[Details] = []
+    replies: list[str] = []
+    # An agent reads sources of its modality alone.
+    read = {source.number for source in turn.sources if source.id in message.cut}
+    for call in turn.calls:
+        shared = turns.text(call.shared)
+        read |= {source.number for source in turn.sources if f"\n[{source.number}] " in shared}
+        folders = () if call.described else trusted
+        reply = turns.text(call.reply)
+        replies.append(reply)
+        calls.append(
+            {
+                "system": turns.text(call.system),
+                "shared": shared,
+                "own": turns.text(call.own),
+                "correction": turns.text(call.correction),
+                "images": [source_details(turns, by_number[number], folders) for number in call.images],
+                "reply": reply,
+                "prompt_tokens": call.prompt_tokens,
+                "completion_tokens": call.completion_tokens,
+            }
+        )
     sources = []
-    for number, source in turn.evidence.items():
-        cut = source.id in message.cut
-        # An agent reads sources of its modality alone.
-        if cut or re.search(rf"^\[{number}\] ", prompt, re.MULTILINE):
-            sources.append({**source_details(source, trusted), "number": number, "cut": cut})
-    return {"calls": calls, "marks": marks(message, turn.calls), "sources": sources}
+    for source in turn.sources:
+        if source.number in read:
+            sources.append({**source_details(turns, source, trusted), "cut": source.id in message.cut})
+    return {"calls": calls, "marks": marks(message, replies), "sources": sources}
 
 
-def source_details(source: RecordedSource, trusted: Sequence[Path]) -> Details:
+def source_details(turns: DiscussionTurns, source: RecordedSource, trusted: Sequence[Path]) -> Details:
     """Describes a source, with its picture where that lies in a trusted folder."""
-    details: Details = {"id": source.id, "title": source.title, "kind": source.kind.value, "text": source.text}
+    details: Details = {
+        "id": source.id,
+        "number": source.number,
+        "title": turns.text(source.title),
+        "kind": source.kind.value,
+        "text": turns.text(source.text),
+    }
     if source.image:
         # The links of a path are followed before it is compared.
         path = Path(source.image).resolve()
@@ -100,7 +113,7 @@ def source_details(source: RecordedSource, trusted: Sequence[Path]) -> Details:
                 details["src"] = data_url(source.image)
             except OSError as error:
                 details["text"] += f" ({error})"
-        else:
+        elif trusted:
             details["text"] += f" (the picture {source.image} is opened only if the command line names its folder)"
     return details
 
@@ -130,7 +143,7 @@ def searches(trace: Trace, turn: str, read: set[str], titles: dict[str, str]) ->
         yield {"base": lookup.base, "query": lookup.query, "asked": lookup.of == turn, "found": found}
 
 
-def marks(message: Message, calls: Iterable[CallTexts]) -> list[Details]:
+def marks(message: Message, replies: Iterable[str]) -> list[Details]:
     """Finds the values that were read from a reply and its repair: `call` (from 0), `start`, `end`, and `field`'s name.
 
     Places count UTF-16 units, as a browser's strings do. A value with several places is left out.
@@ -143,10 +156,10 @@ def marks(message: Message, calls: Iterable[CallTexts]) -> list[Details]:
     if message.content:
         values.append((FieldKind.REASONING, message.content))
     found = []
-    for number, call in enumerate(calls):
+    for number, reply in enumerate(replies):
         for name, value in values:
-            if span := place_of(name, value, call.reply):
-                start, end = (len(call.reply[:place].encode("utf-16-le", "surrogatepass")) // 2 for place in span)
+            if span := place_of(name, value, reply):
+                start, end = (len(reply[:place].encode("utf-16-le", "surrogatepass")) // 2 for place in span)
                 found.append({"call": number, "start": start, "end": end, "field": name})
     return found
 

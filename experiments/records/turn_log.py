@@ -1,138 +1,91 @@
 """turns/<phase>.jsonl: what each agent was asked in a turn, and what its model replied.
 
-A line is one discussion; of one that was held again, the last line counts. Prompts repeat each other: a line of text, a
-source and a call are written once in a block of discussions, and later ones name it by its number in the block.
-
-A replay has no turns of its own.
+A line is one discussion; of one that was held again, the last line counts. The prompts of a discussion repeat each
+other, so that each line of their text is written once, and named by its number. A replay has no turns of its own.
 """
 
-import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import ClassVar
 
-from actors.errors import UserError
 from actors.messages import Kind, ModelCall, Source, Trace, Turn, TurnResult
 from actors.prompting.form import places
 from experiments.records import jsonl
 from experiments.records.recorder import TURNS, RunFolder
 from experiments.records.records import Count, Record
 
-BLOCK = 64  # discussions whose repetitions are written once
-_HEAD = re.compile(rb'\{"block":(\d+),(.*?),"lines":', re.DOTALL)
-Numbers = tuple[Count, ...]
-T = TypeVar("T", bound=Hashable)
+Text = tuple[Count, ...]
+"""Numbers of the lines of a text."""
 
 
-class RecordedSource(NamedTuple):
-    """A source that a turn could read."""
+@dataclass(frozen=True, slots=True)
+class RecordedSource:
+    """A source, with the path of its picture and its number in the prompt."""
 
     id: str
-    title: str
+    title: Text
     kind: Kind
-    text: str
+    text: Text
     image: str | None
+    number: Count
 
 
-class RecordedCall(NamedTuple):
-    """A request and its reply: numbers of their lines of text, and of the sources that are its pictures."""
+@dataclass(frozen=True, slots=True)
+class RecordedCall:
+    """A request and its reply.
 
-    system: Numbers
-    shared: Numbers
-    own: Numbers
-    correction: Numbers
-    images: Numbers
-    reply: Numbers
-    prompt_tokens: Count
-    completion_tokens: Count
-
-
-class RecordedTurn(NamedTuple):
-    """A turn: numbers of its calls and of the sources that it could read.
-
-    weights: of the messages heard, by their ids; empty where all weigh alike.
-    places: numbers of the sources in the prompt; empty where they are numbered from 1.
+    images: numbers of the sources whose pictures it has, in its order. described: the model got their words alone.
     """
 
-    calls: Numbers
-    evidence: Numbers
-    weights: Mapping[str, float] = {}
-    places: Numbers = ()
+    system: Text
+    shared: Text
+    own: Text
+    correction: Text
+    images: tuple[Count, ...]
+    reply: Text
+    prompt_tokens: Count
+    completion_tokens: Count
+    described: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedTurn:
+    """A turn: its calls, and the sources that it could read.
+
+    weights: of the messages heard, by their ids; empty where all weigh alike.
+    """
+
+    calls: tuple[RecordedCall, ...]
+    sources: tuple[RecordedSource, ...]
+    weights: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class DiscussionTurns(Record):
-    """Turns of one discussion by their ids, with the lines, sources and calls that are new in its block."""
+    """Turns of one discussion by their ids, and the lines of their texts."""
 
-    block: Count
     question: str
     sample: Count
     lines: tuple[str, ...] = ()
-    sources: tuple[RecordedSource, ...] = ()
-    calls: tuple[RecordedCall, ...] = ()
     turns: Mapping[str, RecordedTurn] = field(default_factory=dict)
     REMEDY: ClassVar[str] = "delete the file"
 
+    def text(self, numbers: Text) -> str:
+        """Returns a text of the discussion."""
+        return "\n".join(self.lines[number] for number in numbers)
 
-class Numbered(dict[T, int]):
-    """Numbers values from 0 in the order in which they come. `new` are those since the last `take`."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.new: list[T] = []
-
-    def __missing__(self, value: T) -> int:
-        number = self[value] = len(self)
-        self.new.append(value)
-        return number
-
-    def take(self) -> tuple[T, ...]:
-        values = tuple(self.new)
-        self.new.clear()
-        return values
+    def check(self) -> None:
+        numbers = [number for turn in self.turns.values() for number in _numbers(turn)]
+        if max(numbers, default=-1) >= len(self.lines):
+            raise ValueError("turns: expected numbers of lines")
 
 
-class TurnBlock:
-    """Numbers of what is written in a block."""
-
-    def __init__(self) -> None:
-        self.lines: Numbered[str] = Numbered()
-        self.sources: Numbered[RecordedSource] = Numbered()
-        self.calls: Numbered[RecordedCall] = Numbered()
-        self.discussions = 0
-
-    def text(self, text: str) -> Numbers:
-        return tuple(self.lines[line] for line in text.split("\n"))
-
-    def source(self, source: Source) -> int:
-        return self.sources[RecordedSource(source.id, source.title, source.kind, source.text, source.image)]
-
-    def call(self, call: ModelCall) -> int:
-        request, completion = call.request, call.completion
-        return self.calls[
-            RecordedCall(
-                system=self.text(request.system),
-                shared=self.text(request.shared),
-                own=self.text(request.own),
-                correction=self.text(request.correction),
-                images=tuple(map(self.source, request.images)),
-                reply=self.text(completion.text),
-                prompt_tokens=completion.prompt_tokens,
-                completion_tokens=completion.completion_tokens,
-            )
-        ]
-
-    def turn(self, turn: Turn, calls: Iterable[ModelCall]) -> RecordedTurn:
-        weights = {heard.message.id: heard.weight for heard in turn.heard}
-        if len(set(weights.values())) <= 1:
-            weights = {}
-        evidence = turn.question.evidence
-        by_source = places(turn.question)
-        in_prompt = tuple(by_source[source.id] for source in evidence)
-        if in_prompt == tuple(range(1, len(evidence) + 1)):
-            in_prompt = ()
-        return RecordedTurn(tuple(map(self.call, calls)), tuple(map(self.source, evidence)), weights, in_prompt)
+def _numbers(turn: RecordedTurn) -> Iterable[int]:
+    for call in turn.calls:
+        yield from (*call.system, *call.shared, *call.own, *call.correction, *call.reply)
+    for source in turn.sources:
+        yield from (*source.title, *source.text)
 
 
 class TurnLog:
@@ -142,9 +95,11 @@ class TurnLog:
         self._folder = folder
         # The folder itself is made by its recorder. One that was moved away must not appear again.
         (folder.path / TURNS).mkdir(exist_ok=True)
+        for path in jsonl.files(folder.path / TURNS, "*.jsonl"):
+            jsonl.make_plain(path)
+            jsonl.cut(path)
         # Turns of open discussions, with their calls.
         self._turns: dict[str, dict[str, tuple[Turn, tuple[ModelCall, ...]]]] = {}
-        self._blocks: dict[str, tuple[int, TurnBlock]] = {}
 
     def turn(self, turn: Turn, result: TurnResult) -> None:
         """Notes a turn as its agent received it, and its calls."""
@@ -157,129 +112,65 @@ class TurnLog:
         turns = self._turns.pop(f"{trace.method}/{trace.question}/{trace.sample}", None)
         if not turns:
             return
-        path = turn_file(self._folder, phase)
-        if phase not in self._blocks:
-            jsonl.make_plain(path)
-            jsonl.cut(path)
-            self._blocks[phase] = _last_block(path) + 1, TurnBlock()
-        number, block = self._blocks[phase]
-        if block.discussions == BLOCK:
-            number, block = self._blocks[phase] = number + 1, TurnBlock()
-        block.discussions += 1
+        lines = Lines()
         # In the order of the trace, whichever turn ended first.
-        recorded = {message.id: block.turn(*turns[message.id]) for message in trace.turns if message.id in turns}
-        line = DiscussionTurns(
-            block=number,
-            question=trace.question,
-            sample=trace.sample,
-            lines=block.lines.take(),
-            sources=block.sources.take(),
-            calls=block.calls.take(),
-            turns=recorded,
+        recorded = {message.id: lines.turn(*turns[message.id]) for message in trace.turns if message.id in turns}
+        line = DiscussionTurns(trace.question, trace.sample, tuple(lines.numbers), recorded)
+        jsonl.append_to(turn_file(self._folder, phase), line.encode())
+
+
+class Lines:
+    """Numbers the lines of a discussion's texts, from 0 in the order in which they come."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+
+    def text(self, text: str) -> Text:
+        return tuple(self.numbers.setdefault(line, len(self.numbers)) for line in text.split("\n"))
+
+    def source(self, source: Source, number: int) -> RecordedSource:
+        return RecordedSource(
+            source.id, self.text(source.title), source.kind, self.text(source.text), source.image, number
         )
-        jsonl.append_to(path, line.encode())
+
+    def call(self, call: ModelCall) -> RecordedCall:
+        request, completion = call.request, call.completion
+        return RecordedCall(
+            system=self.text(request.system),
+            shared=self.text(request.shared),
+            own=self.text(request.own),
+            correction=self.text(request.correction),
+            # A request's pictures have their numbers in the place of ids.
+            images=tuple(int(image.id) for image in request.images),
+            reply=self.text(completion.text),
+            prompt_tokens=completion.prompt_tokens,
+            completion_tokens=completion.completion_tokens,
+            described=any(image.image is None for image in request.images),
+        )
+
+    def turn(self, turn: Turn, calls: Iterable[ModelCall]) -> RecordedTurn:
+        weights = {heard.message.id: heard.weight for heard in turn.heard}
+        if len(set(weights.values())) <= 1:
+            weights = {}
+        numbers = places(turn.question)
+        return RecordedTurn(
+            calls=tuple(map(self.call, calls)),
+            sources=tuple(self.source(source, numbers[source.id]) for source in turn.question.evidence),
+            weights=weights,
+        )
 
 
 def turn_file(folder: RunFolder, phase: str) -> Path:
     return folder.path / TURNS / f"{phase}.jsonl"
 
 
-class CallTexts(NamedTuple):
-    """A request and its reply in full."""
-
-    system: str
-    shared: str
-    own: str
-    correction: str
-    images: tuple[RecordedSource, ...]
-    reply: str
-    prompt_tokens: int
-    completion_tokens: int
-
-
-class TurnTexts(NamedTuple):
-    """A turn in full: its calls, the sources that it could read by their numbers, and weights of messages heard."""
-
-    calls: tuple[CallTexts, ...]
-    evidence: Mapping[int, RecordedSource]
-    weights: Mapping[str, float]
-
-
-def turns_of_trace(folder: RunFolder, phase: str, trace: Trace) -> dict[str, TurnTexts]:
-    """Reads the turns of one discussion, by their ids. Empty where none are recorded.
-
-    Raises UserError for a damaged file.
-    """
+def turns_of_trace(folder: RunFolder, phase: str, trace: Trace) -> DiscussionTurns | None:
+    """Reads the turns of one discussion. None where they are not recorded. Raises UserError for a damaged line."""
     path = turn_file(folder, phase)
-    wanted = DiscussionTurns(0, trace.question, trace.sample).encode()
-    identity = wanted.partition(",")[2].partition(',"lines"')[0].encode()
-    texts: dict[str, TurnTexts] = {}
-    block_number = -1
-    block: list[tuple[int, bytes]] = []
+    recorded = None
+    # Only lines that begin with its question and sample are decoded.
+    head = DiscussionTurns(trace.question, trace.sample).encode().partition(',"lines"')[0].encode()
     for number, line in enumerate(jsonl.lines(path), start=1):
-        # Only blocks that hold the discussion are decoded.
-        head = _HEAD.match(line)
-        if head is None or int(head[1]) != block_number:
-            block_number = int(head[1]) if head else -1
-            block = []
-        block.append((number, line))
-        if head and head[2] == identity:
-            texts = _in_full(path, block)
-    return texts
-
-
-def _in_full(path: Path, block: Iterable[tuple[int, bytes]]) -> dict[str, TurnTexts]:
-    """Puts lines, sources and calls of a block in the place of their numbers, for its last discussion."""
-    lines: list[str] = []
-    sources: list[RecordedSource] = []
-    calls: list[RecordedCall] = []
-    turns: Mapping[str, RecordedTurn] = {}
-    for number, encoded in block:
-        record = jsonl.decoded(path, number, encoded, DiscussionTurns.decode, DiscussionTurns.REMEDY)
-        lines += record.lines
-        sources += record.sources
-        calls += record.calls
-        turns = record.turns
-
-    def text(numbers: Numbers) -> str:
-        return "\n".join(lines[number] for number in numbers)
-
-    def in_full(call: RecordedCall) -> CallTexts:
-        return CallTexts(
-            system=text(call.system),
-            shared=text(call.shared),
-            own=text(call.own),
-            correction=text(call.correction),
-            images=tuple(sources[number] for number in call.images),
-            reply=text(call.reply),
-            prompt_tokens=call.prompt_tokens,
-            completion_tokens=call.completion_tokens,
-        )
-
-    try:
-        return {
-            id: TurnTexts(
-                calls=tuple(in_full(calls[number]) for number in turn.calls),
-                evidence=_numbered(turn, sources),
-                weights=turn.weights,
-            )
-            for id, turn in turns.items()
-        }
-    except (IndexError, ValueError) as error:
-        problem = "a turn names a line, a source or a call that is not there"
-        raise UserError(f"{path}: {problem}; {DiscussionTurns.REMEDY}") from error
-
-
-def _numbered(turn: RecordedTurn, sources: Sequence[RecordedSource]) -> dict[int, RecordedSource]:
-    """Returns the sources of a turn by their numbers in the prompt. Raises ValueError where some have none."""
-    in_prompt = turn.places or range(1, len(turn.evidence) + 1)
-    return {place: sources[number] for place, number in zip(in_prompt, turn.evidence, strict=True)}
-
-
-def _last_block(path: Path) -> int:
-    """Returns the number of the file's last block, -1 for none."""
-    number = -1
-    for line in jsonl.lines(path):
-        if head := _HEAD.match(line):
-            number = int(head[1])
-    return number
+        if line.startswith(head + b","):
+            recorded = jsonl.decoded(path, number, line, DiscussionTurns.decode, DiscussionTurns.REMEDY)
+    return recorded

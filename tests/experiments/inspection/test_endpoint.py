@@ -40,7 +40,7 @@ def messages_of(call: dict[str, Any], rejected: str) -> list[Any]:
     """The chat that the prompt of a call makes, in the layout of OpenAI's protocol."""
     parts: list[Any] = []
     for image in call["images"]:
-        parts.append({"type": "text", "text": f"[{image['id']}] {safe_line(image['title'])}"})
+        parts.append({"type": "text", "text": f"[{image['number']}] {safe_line(image['title'])}"})
         parts.append({"type": "image_url", "image_url": {"url": image["src"]}})
     text = f"{call['shared']}\n{call['own']}"
     content = [*parts, {"type": "text", "text": text}] if parts else text

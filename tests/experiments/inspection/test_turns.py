@@ -11,6 +11,7 @@ import pytest
 from actors.errors import UserError
 from actors.messages import Message
 from experiments.inspection.turns import inspect
+from experiments.records import jsonl
 from experiments.records.recorder import RunFolder
 
 TEAM = ["topology.text=[critic,scientist]", "topology.visual=[critic]"]
@@ -145,10 +146,11 @@ def test_a_damaged_trace_is_an_error_of_one_line(run: RunFolder, tmp_path: Path)
     assert "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize(("old", "new"), [('"calls":[[', '"calls":[[[9999],'), ('"lines":[', '"lines":[7,')])
+@pytest.mark.parametrize(("old", "new"), [('"system":[', '"system":[9999,'), ('"lines":[', '"lines":[7,')])
 def test_damaged_turns_are_an_error_of_one_line(run: RunFolder, tmp_path: Path, old: str, new: str) -> None:
     damaged = RunFolder(Path(shutil.copytree(run.path, tmp_path / run.name)))
     path = damaged.path / "turns" / "evaluate-full.jsonl"
+    jsonl.make_plain(path)
     path.write_text(path.read_text().replace(old, new, 1))
     with pytest.raises(UserError, match=r"^\S*evaluate-full\.jsonl\b.*$"):
         inspect(damaged, "full", 1, "1/text_critic")

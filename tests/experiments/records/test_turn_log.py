@@ -1,5 +1,6 @@
-"""Turns are written once in a block of discussions, and read in full."""
+"""Turns are written with their discussion, and read in full."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ from actors.messages import (
     TurnResult,
 )
 from experiments.records.recorder import RunFolder
-from experiments.records.turn_log import BLOCK, TurnLog, turn_file, turns_of_trace
+from experiments.records.turn_log import TurnLog, turns_of_trace
 
 SOURCES = tuple(Source(f"s{n}", f"d{n}", Kind.TEXT, f"Title {n}", f"Text {n}") for n in range(3))
 PHASE = "evaluate-full"
@@ -35,7 +36,9 @@ def written(log: TurnLog, number: int, reply: str = "Answer: Oslo") -> Trace:
     question = Question(f"q{number}", "Where?", evidence=SOURCES, order=("s2", "s0", "s1"))
     heard = tuple(Heard(Message(f"1/{name}", name, 1), weight) for name, weight in (("a", 0.25), ("b", 0.75)))
     turn = Turn(f"full/q{number}/0", question, "c", 2, 7, heard)
-    request = Request("r", "p", "system", f"the same\nevidence {number}", "the\nsame\nrole", SOURCES[:1])
+    request = Request(
+        "r", "p", "system", f"the same\nevidence {number}", "the\nsame\nrole", (replace(SOURCES[2], id="1"),)
+    )
     completion = Completion("r", reply, prompt_tokens=9, completion_tokens=number)
     message = Message("2/c", "c", 2)
     log.turn(turn, TurnResult(message, calls=(ModelCall(request, completion),)))
@@ -44,32 +47,31 @@ def written(log: TurnLog, number: int, reply: str = "Answer: Oslo") -> Trace:
     return trace
 
 
-def test_every_turn_is_read_in_full_over_blocks_and_starts(folder: RunFolder) -> None:
-    traces = []
-    for start in range(2):
-        log = TurnLog(folder)
-        traces += [written(log, number) for number in range(start * 2 * BLOCK, (start + 1) * 2 * BLOCK - 3)]
+def test_every_turn_is_read_in_full_after_a_second_start(folder: RunFolder) -> None:
+    traces = [written(log, number) for log in (TurnLog(folder), TurnLog(folder)) for number in (1, 2)]
     for trace in traces:
         number = int(trace.question[1:])
-        [turn] = turns_of_trace(folder, PHASE, trace).values()
+        turns = turns_of_trace(folder, PHASE, trace)
+        assert turns
+        [turn] = turns.turns.values()
         [call] = turn.calls
-        assert (call.system, call.own) == ("system", "the\nsame\nrole")
-        assert call.shared == f"the same\nevidence {number}"
+        assert (turns.text(call.system), turns.text(call.own)) == ("system", "the\nsame\nrole")
+        assert turns.text(call.shared) == f"the same\nevidence {number}"
         assert (call.prompt_tokens, call.completion_tokens) == (9, number)
-        assert call.images[0].title == "Title 0"
-        assert {place: source.id for place, source in turn.evidence.items()} == {1: "s2", 2: "s0", 3: "s1"}
+        assert [(source.number, source.id) for source in turn.sources] == [(2, "s0"), (3, "s1"), (1, "s2")]
+        assert [turns.text(source.title) for source in turn.sources if source.number in call.images] == ["Title 2"]
         assert turn.weights == {"1/a": 0.25, "1/b": 0.75}
-    # What recurs is written once in a block.
-    assert turn_file(folder, PHASE).read_text().count('"the same"') == 4
+        assert turns.lines.count("same") == 1
 
 
 def test_of_a_discussion_that_was_held_again_the_last_line_counts(folder: RunFolder) -> None:
     log = TurnLog(folder)
     written(log, 1, "Answer: Tarn")
-    trace = written(log, 1, "Answer: Bergen")
-    assert turns_of_trace(folder, PHASE, trace)["2/c"].calls[0].reply == "Answer: Bergen"
+    turns = turns_of_trace(folder, PHASE, written(log, 1, "Answer: Bergen"))
+    assert turns
+    assert turns.text(turns.turns["2/c"].calls[0].reply) == "Answer: Bergen"
 
 
 def test_nothing_recorded_is_nothing(folder: RunFolder) -> None:
-    assert turns_of_trace(folder, PHASE, written(TurnLog(folder), 1)) != {}
-    assert turns_of_trace(folder, "evaluate-single", Trace("q1", "single", 0, (), (), None, Status.OK, 7)) == {}
+    assert turns_of_trace(folder, PHASE, written(TurnLog(folder), 1))
+    assert turns_of_trace(folder, "evaluate-single", Trace("q1", "single", 0, (), (), None, Status.OK, 7)) is None
