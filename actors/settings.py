@@ -32,6 +32,7 @@ OUTSIDE = "outside"
 SINCE = "since"
 BEFORE = "before"
 NEEDS = "needs"
+PATH = "path"
 BOUNDS = {AT_LEAST: "at least", ABOVE: "more than", AT_MOST: "at most", BELOW: "less than"}
 MOST = 1_000_000_000  # of numbers without another bound; far beyond it they overflow somewhere
 SHOWN = 80  # characters of a wrong value
@@ -61,6 +62,7 @@ def setting(
     since: str = "",
     before: Any = MISSING,
     needs: Callable[[Any], str] | None = None,
+    path: Callable[[str], bool] | None = None,
 ) -> Any:
     """Declares a field of a settings class: its default, its bounds, when it counts, and where it leads.
 
@@ -75,12 +77,13 @@ def setting(
         A resumed run takes it from a saved configuration only where the command line repeats it.
     since: the version that introduced the field. before: its value in run folders of earlier versions.
     needs: the extra of the project (`pip install '.[extra]'`) that a value needs; empty for none.
+    path: true for a value that is a path, which is made absolute when it is read.
     """
     bounds = {AT_LEAST: at_least, ABOVE: above, AT_MOST: at_most, BELOW: below}
     metadata: dict[str, Any] = {key: bound for key, bound in bounds.items() if bound is not None}
     if metadata and at_most is None and below is None:
         metadata[AT_MOST] = MOST
-    facts = {WHEN: when, OVER: over, OUTSIDE: outside, SINCE: since, NEEDS: needs}
+    facts = {WHEN: when, OVER: over, OUTSIDE: outside, SINCE: since, NEEDS: needs, PATH: path}
     metadata |= {key: fact for key, fact in facts.items() if fact}
     if before is not MISSING:
         metadata[BEFORE] = before

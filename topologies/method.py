@@ -96,7 +96,7 @@ class SystemSettings:
     epsilon: int | None = setting(0, at_least=0)
     """BDoG: ends a debate when the blueprint graphs of two rounds are at most this far apart (null: never, as in the
     authors' code)."""
-    blueprints: str | None = setting(None, outside=bool)
+    blueprints: str | None = setting(None, outside=bool, path=bool)
     """BDoG: JSON file of first blueprint graphs by question id, such as those of GPT-4 or Gemini (null: drawn anew)."""
     consistency: Literal["answers", "summaries", "majority"] = "answers"
     """HM-RAG: when the light model merges the answers: with equal `answers`, or with `summaries` that are all alike

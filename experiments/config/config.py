@@ -33,7 +33,6 @@ from experiments.records.tracking import WandbSettings
 from topologies.learning.learner_settings import LearnerSettings, PruningSettings
 from topologies.method import DefenceSettings, SystemSettings
 
-Leaf = tuple[str, Any]  # a setting's dotted key and its value
 Group = TypeVar("Group")
 MODELS = " + "  # between the names of several models that answer in one run
 MOST_SEED = 2**63 - 1
@@ -116,7 +115,9 @@ class Config:
     @property
     def result_file(self) -> str:
         """File that a run, a sweep or a study writes into its folder at its end."""
-        return f"{'sweep' if self.is_sweep else 'metrics' if self.job == 'prune' else self.job}.json"
+        if self.is_sweep:
+            return "sweep.json"
+        return "metrics.json" if self.job == "prune" else f"{self.job}.json"
 
     @property
     def uses_ray(self) -> bool:
@@ -138,8 +139,12 @@ class Config:
     @property
     def models_named(self) -> str:
         """Names of the models that agents ask, as records have them. The run's own comes first, then those of roles."""
-        own = filter(None, map(self.model_of_role, self.roles))
-        return MODELS.join(dict.fromkeys(map(model_name, (self.model, *(model for model, _ in own)))))
+        names = [model_name(self.model)]
+        for role in self.roles:
+            overrides = self.model_of_role(role)
+            if overrides is not None:
+                names.append(model_name(overrides[0]))
+        return MODELS.join(dict.fromkeys(names))
 
     @property
     def judge_model(self) -> ModelSettings | None:
@@ -150,10 +155,10 @@ class Config:
 
     def model_of_role(self, role: str) -> tuple[ModelSettings, ReaderSettings] | None:
         """Returns the model and reader of a role that overrides the run's. None for others."""
-        own = self.roles.get(role)
-        if own is None or not (own.model or own.reader):
+        settings = self.roles.get(role)
+        if settings is None or not (settings.model or settings.reader):
             return None
-        return self._model_over(own.model), merged(self.reader, own.reader)
+        return self._model_over(settings.model), merged(self.reader, settings.reader)
 
     def _model_over(self, changes: Mapping[str, Any]) -> ModelSettings:
         """Changes the model: from the defaults for another kind, without a key for another address."""
@@ -185,7 +190,7 @@ def merged(settings: Group, changes: Mapping[str, Any]) -> Group:
     return validated(type(settings), values)
 
 
-def flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[Leaf]:
+def flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Every setting of a tree by its dotted key."""
     for key, value in tree.items():
         if isinstance(value, Mapping) and value:
@@ -196,9 +201,11 @@ def flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[Leaf]:
 
 def written(value: Any) -> str:
     """Writes a value as the command line has it."""
+    if value is None:
+        return "null"
     if isinstance(value, list):
         return f"[{','.join(map(str, value))}]"
-    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def of_any_role(key: str) -> str:

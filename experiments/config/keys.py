@@ -33,6 +33,7 @@ class Declared(NamedTuple):
 
     @classmethod
     def of(cls, kind: Any, metadata: Mapping[str, Any]) -> "Declared":
+        """Makes the declaration of a field."""
         if get_origin(kind) not in (Union, types.UnionType):
             return cls(metadata.get(OVER, kind), False, metadata)
         [kind_without_none] = [part for part in get_args(kind) if part is not types.NoneType]
@@ -40,10 +41,10 @@ class Declared(NamedTuple):
 
     @property
     def below(self) -> "Declared":
-        """Declaration of each item of a list, or each value of a dict. Of any type where nothing is known of them."""
-        arguments = get_args(self.kind)
-        of_items = get_origin(self.kind) in (list, dict) and arguments
-        return Declared.of(arguments[-1] if of_items else Any, {})
+        """Declaration of each item of a list, or each value of a dict; of any type for others."""
+        if get_origin(self.kind) in (list, dict):
+            return Declared.of(get_args(self.kind)[-1], {})
+        return ANYTHING
 
     @property
     def is_group(self) -> bool:
@@ -57,8 +58,9 @@ class Declared(NamedTuple):
     @property
     def is_text(self) -> bool:
         """True for text, and for a choice of texts."""
-        is_choice = get_origin(self.kind) is Literal
-        return is_choice or (isinstance(self.kind, type) and issubclass(self.kind, (str, Enum)))
+        if get_origin(self.kind) is Literal:
+            return True
+        return isinstance(self.kind, type) and issubclass(self.kind, (str, Enum))
 
 
 CONFIG = Declared(Config, False, {})
@@ -97,9 +99,11 @@ def declared(key: str) -> Declared | None:
 
 def set_by(key: str, value: Any) -> str:
     """Returns the key of the setting that a value is for: `model=vllm` is short for `model.kind=vllm`."""
+    if isinstance(value, (Mapping, list)):
+        return key
     setting = declared(key)
     kind = fields_of(setting.kind).get("kind") if setting and setting.is_group else None
-    if kind is None or isinstance(value, (Mapping, list)) or (is_null(value) and not kind.optional):
+    if kind is None or (is_null(value) and not kind.optional):
         return key
     return f"{key}.kind"
 

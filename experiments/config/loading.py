@@ -12,13 +12,14 @@ from actors.lookup import near_miss
 from actors.settings import shown
 from experiments.config.config import RUNTIME_KEYS, Config, may_change
 from experiments.config.keys import ROLES_FILE, declared, is_key, paths
-from experiments.config.references import at_home, check_named_again, check_outside, check_secrets, make_absolute
+from experiments.config.references import at_home, check_named_again, check_outside, check_secrets
 from experiments.config.role_files import read_roles
 from experiments.config.saved import read
 from experiments.config.values import Layer, layer_of, typed
 from experiments.config.yaml_tree import Plain, check_text, read_yaml, yaml_tree
 from experiments.records.recorder import RunFolder
 from topologies.catalogue import OURS
+from topologies.graph_file import absolute
 
 PRESETS = Path(__file__).parents[1] / "presets"
 
@@ -34,10 +35,13 @@ class Overrides:
 
 def experiments() -> dict[str, str]:
     """Describes every experiment in a line, by name: the presets, and each method against its rivals."""
-    presets = {
-        path.stem: path.read_text().splitlines()[0].removeprefix("#").strip() for path in sorted(PRESETS.glob("*.yaml"))
-    }
-    return presets | {name: method.description for name, method in OURS.items() if name not in presets}
+    descriptions = {}
+    for path in sorted(PRESETS.glob("*.yaml")):
+        first_line = path.read_text().splitlines()[0]
+        descriptions[path.stem] = first_line.removeprefix("#").strip()
+    for name, method in OURS.items():
+        descriptions.setdefault(name, method.description)
+    return descriptions
 
 
 def load(arguments: Sequence[str]) -> Config:
@@ -64,27 +68,33 @@ def load_overrides(arguments: Sequence[str]) -> tuple[Config, Overrides | None]:
         config = typed([*preset, *_with_roles(words), {"experiment": name}])
         overrides = Overrides(tuple(words), tuple(key for layer in preset for key in layer), ours)
     check_secrets(config)
-    make_absolute(config)
+    # So that the run can be resumed from another working directory.
+    config.output = str(Path(config.output).absolute())
+    config.cache = str(config.cache_folder.absolute())
+    config.methods = list(map(absolute, config.methods))
     return config, overrides
 
 
 def _resumed(words: Layer) -> Config:
     """Loads the saved configuration of a run folder, with other runtime keys. Raises UserError for other changes."""
-    named = {key: value for key, value in words.items() if key != "resume"}
     if not words["resume"]:
         raise UserError("resume= names no folder; give resume=<run folder>")
     folder = Path(words["resume"]).expanduser()
     check_outside(folder)
     saved = read(RunFolder.open(folder).config)
     at_home(saved, folder)
+
+    overrides = {key: value for key, value in words.items() if key != "resume"}
     # What `check_named_again` requires may be named again, with the saved value.
-    lasting = typed(_with_roles({key: value for key, value in named.items() if not may_change(key)}), saved).by_key
-    changed = [key for key, value in lasting.items() if saved.by_key.get(key) != value]
+    lasting = {key: value for key, value in overrides.items() if not may_change(key)}
+    saved_values = saved.by_key
+    resumed_values = typed(_with_roles(lasting), saved).by_key
+    changed = [key for key, value in resumed_values.items() if saved_values.get(key) != value]
     if changed:
         changed_keys = f"{', '.join(changed)} cannot change when a run is resumed"
         raise UserError(f"{changed_keys}; only {', '.join(RUNTIME_KEYS)} can")
-    check_named_again(saved, typed(_with_roles(named)))
-    return typed([*_with_roles(named), {"resume": str(folder)}], saved)
+    check_named_again(saved, typed(_with_roles(overrides)))
+    return typed([*_with_roles(overrides), {"resume": str(folder)}], saved)
 
 
 def varied(config: Config, values: Mapping[str, Any]) -> Config:
@@ -157,36 +167,43 @@ def _words(arguments: Sequence[str]) -> Layer:
     return layer_of(values)
 
 
-def _hint_for_bare(argument: str, before: Sequence[str]) -> str:
+def _hint_for_bare(argument: str, earlier_words: Sequence[str]) -> str:
     """Returns what a word without a key may have been meant for."""
-    key, _, value = before[-1].partition("=") if before else ("", "", "")
+    key, _, value = earlier_words[-1].partition("=") if earlier_words else ("", "", "")
     setting = declared(key)
     if setting and setting.is_list:
         return f" Write lists in one word: {key}=[{value.strip('[], ')},{argument.strip('[], ')}]"
-    known = {name: f"{name}=<value>" for name in paths()}
-    if not any(word.startswith("experiment=") for word in before):
-        known = {name: f"experiment={name}" for name in experiments()} | known
-    bare = argument.strip("-= ")
-    return f" Did you mean {known[bare]}?" if bare in known else near_miss(bare, known)
+    words = {name: f"{name}=<value>" for name in paths()}
+    if not any(word.startswith("experiment=") for word in earlier_words):
+        words = {name: f"experiment={name}" for name in experiments()} | words
+    bare_word = argument.strip("-= ")
+    if bare_word in words:
+        return f" Did you mean {words[bare_word]}?"
+    return near_miss(bare_word, words)
 
 
 def _value_of(argument: str) -> Any:
     """Reads the value of a word. Text stays as it was written, unless it is quoted, where the setting holds text."""
     key, _, text = argument.partition("=")
-    setting, stripped = declared(key), text.strip()
+    stripped = text.strip()
+    setting = declared(key)
     is_text = setting is not None and setting.is_text
-    is_single = is_text or (setting is not None and setting.kind in (int, float, bool))
-    quoted = len(stripped) > 1 and stripped[0] == stripped[-1] and stripped[0] in "\"'"
+    is_number_or_truth = setting is not None and setting.kind in (int, float, bool)
     if not stripped and not is_text:
         raise UserError(f"{key}= has no value; leave it out for the default, or write null for none")
-    value: Any = Plain(text if is_text else stripped)
-    if quoted or not is_single:
+
+    is_quoted = len(stripped) > 1 and stripped[0] == stripped[-1] and stripped[0] in "\"'"
+    if is_text and not is_quoted:
+        value: Any = Plain(text)
+    elif is_number_or_truth and not is_quoted:
+        value = Plain(stripped)
+    else:
         try:
             value = yaml_tree(text)
         except UserError as error:
             # The argument may hold a password.
             raise UserError(f"the value of {key} cannot be read: {error}") from error
-        if re.search(r"\s#", text) and not quoted and not stripped.startswith(("[", "{")):
+        if re.search(r"\s#", text) and not is_quoted and not stripped.startswith(("[", "{")):
             raise UserError(f"{key}: what follows ` #` is a comment in YAML; put the value into quotation marks")
     check_text(value, key)
     return value

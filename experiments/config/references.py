@@ -18,18 +18,15 @@ from typing import Any, NamedTuple
 from actors.backends.redaction import KEY_CHARACTERS
 from actors.errors import UserError, visible
 from actors.settings import NEEDS, OUTSIDE, shown
-from experiments.config.config import Config, Leaf
+from experiments.config.config import Config
 from experiments.config.keys import AXES, POINTS, check_key, declared, set_by
-from experiments.config.setting_groups import is_style_file
 from experiments.evidence.retrieval_settings import SERPER_KEY
 from experiments.records.start import program
-from topologies.graph_file import absolute
 
 LIBRARIES = {"vllm": "vllm", "encoders": "sentence_transformers"}  # by the project's extras
-_KEY_ENV = ".key_env"
 
 
-class NamedLeaf(NamedTuple):
+class Leaf(NamedTuple):
     """Value of a setting, perhaps one of a list, or of a key that a sweep varies.
 
     key: of the setting. named_as: its key on the command line, whose value is `whole`. outside: it leads out of the
@@ -44,33 +41,42 @@ class NamedLeaf(NamedTuple):
     extra: str
 
 
-def leaves(config: Config) -> Iterator[NamedLeaf]:
+def leaves(config: Config) -> Iterator[Leaf]:
     """Yields every value of a configuration and of its sweep's trials."""
     # The cache of a run that names none lies next to its folder.
-    own_cache = ("cache", str(Path(config.output) / "cache"))
+    default_cache = ("cache", str(Path(config.output) / "cache"))
     for named_as, whole in config.by_key.items():
-        if named_as == POINTS:
-            parts = [part for point in whole for name, value in point.items() for part in _parts(name, value)]
-        elif named_as.startswith(f"{AXES}."):
-            parts = list(_parts(named_as.removeprefix(f"{AXES}."), whole))
-        else:
-            parts = [(named_as, part) for part in (whole if isinstance(whole, list) else [whole])]
-        for key, value in parts:
-            metadata = setting.metadata if (setting := declared(key)) else {}
-            outside = metadata[OUTSIDE](value) if OUTSIDE in metadata and (key, value) != own_cache else False
+        for key, value in _values_of(named_as, whole):
+            setting = declared(key)
+            metadata = setting.metadata if setting else {}
+            outside = OUTSIDE in metadata and metadata[OUTSIDE](value) and (key, value) != default_cache
             extra = metadata[NEEDS](value) if NEEDS in metadata else ""
-            yield NamedLeaf(named_as, key, value, whole, outside, extra)
+            yield Leaf(named_as, key, value, whole, bool(outside), extra)
 
 
-def _parts(key: str, value: Any) -> Iterator[Leaf]:
+def _values_of(key: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yields the settings that a value is for, one by one: those of lists, and those that a sweep varies."""
+    if key == POINTS:
+        for point in value:
+            for name, varied in point.items():
+                yield from _varied_values(name, varied)
+    elif key.startswith(f"{AXES}."):
+        yield from _varied_values(key.removeprefix(f"{AXES}."), value)
+    elif isinstance(value, list):
+        yield from ((key, item) for item in value)
+    else:
+        yield key, value
+
+
+def _varied_values(key: str, value: Any) -> Iterator[tuple[str, Any]]:
     """Yields the settings of a trial's value, which may be a list, a group or a group's kind."""
     check_key(key, "sweep")
     if isinstance(value, list):
-        for part in value:
-            yield from _parts(key, part)
+        for item in value:
+            yield from _varied_values(key, item)
     elif isinstance(value, Mapping):
-        for name, part in value.items():
-            yield from _parts(f"{key}.{name}", part)
+        for name, below in value.items():
+            yield from _varied_values(f"{key}.{name}", below)
     else:
         yield set_by(key, value), value
 
@@ -90,34 +96,24 @@ def overrides_again(config: Config, used: Callable[[str], bool] = lambda key: Tr
 
     Of settings that are `used`, by their own keys.
     """
-    written = []
-    for key, value in {leaf.named_as: leaf.whole for leaf in leaves(config) if leaf.outside and used(leaf.key)}.items():
+    named = {leaf.named_as: leaf.whole for leaf in leaves(config) if leaf.outside and used(leaf.key)}
+    words = []
+    for key, value in named.items():
         # Text with a sign that YAML knows is quoted, which text as addresses have it need not be.
-        plain = isinstance(value, str) and re.fullmatch(r"[\w./@~-]+(://[\w.:/@~-]+)?", value)
-        written.append(shlex.quote(f"{key}={value if plain else json.dumps(value)}"))
-    return written
+        is_plain = isinstance(value, str) and re.fullmatch(r"[\w./@~-]+(://[\w.:/@~-]+)?", value)
+        words.append(shlex.quote(f"{key}={value if is_plain else json.dumps(value)}"))
+    return words
 
 
 def at_home(config: Config, folder: Path) -> None:
     """Sets a saved configuration's `output`, and its cache where that was the default, to where its folder lies now."""
-    place = folder.absolute()
+    path = folder.absolute()
     # A trial of a sweep lies in the sweep's folder.
-    home = place.parents[2] if (place.parents[1] / "config.yaml").is_file() else place.parent
+    is_trial = (path.parents[1] / "config.yaml").is_file()
+    output = path.parents[2] if is_trial else path.parent
     if config.cache in (None, str(Path(config.output) / "cache")):
-        config.cache = str(home / "cache")
-    config.output = str(home)
-
-
-def make_absolute(config: Config) -> None:
-    """Makes the paths of a configuration absolute, so that its run can be resumed from another working directory."""
-    config.output, config.cache = str(Path(config.output).absolute()), str(config.cache_folder.absolute())
-    config.methods = list(map(absolute, config.methods))
-    paths = [(config.data, "root"), (config.retrieval, "web_file"), (config.replay, "run")]
-    paths += [(config.systems, "blueprints"), (config.compare, "plan"), (config.explain, "calibration")]
-    paths += [(config.figures, "style")] if is_style_file(config.figures.style) else []
-    for group, name in paths:
-        if path := getattr(group, name):
-            setattr(group, name, str(Path(path).absolute()))
+        config.cache = str(output / "cache")
+    config.output = str(output)
 
 
 def check_named_again(saved: Config, named: Config, used: Callable[[str], bool] = lambda key: True) -> None:
@@ -125,13 +121,14 @@ def check_named_again(saved: Config, named: Config, used: Callable[[str], bool] 
 
     Only settings that are `used` count, by their own keys.
     """
-    allowed = [(leaf.key, leaf.value) for leaf in leaves(named)]
-    if any(leaf.outside and used(leaf.key) and (leaf.key, leaf.value) not in allowed for leaf in leaves(saved)):
-        raise UserError(
-            "the saved configuration names code, addresses or files outside of its folder, which are imported, "
-            "contacted and loaded only if the command line names them too; if you trust the folder, add "
-            f"{' '.join(overrides_again(saved, used))}"
-        )
+    named_again = [(leaf.key, leaf.value) for leaf in leaves(named)]
+    for leaf in leaves(saved):
+        if leaf.outside and used(leaf.key) and (leaf.key, leaf.value) not in named_again:
+            raise UserError(
+                "the saved configuration names code, addresses or files outside of its folder, which are imported, "
+                "contacted and loaded only if the command line names them too; if you trust the folder, add "
+                f"{' '.join(overrides_again(saved, used))}"
+            )
 
 
 def check_outside(folder: Path) -> None:
@@ -146,9 +143,15 @@ def check_outside(folder: Path) -> None:
 
 def keys_of(config: Config) -> list[str]:
     """Returns the values of the environment variables that hold keys of a configuration, and of its sweep's trials."""
-    variables = {leaf.value for leaf in leaves(config) if leaf.key.endswith(_KEY_ENV) and isinstance(leaf.value, str)}
-    keys = [os.environ.get(name, "").strip() for name in sorted({SERPER_KEY, *variables})]
+    variables = {SERPER_KEY}
+    variables |= {leaf.value for leaf in leaves(config) if _is_key_env(leaf)}
+    keys = [os.environ.get(variable, "").strip() for variable in sorted(variables)]
     return [key for key in keys if len(key) >= KEY_CHARACTERS]
+
+
+def _is_key_env(leaf: Leaf) -> bool:
+    """True for the name of an environment variable that holds a key."""
+    return leaf.key.endswith(".key_env") and isinstance(leaf.value, str)
 
 
 def check_secrets(config: Config) -> None:
@@ -157,16 +160,18 @@ def check_secrets(config: Config) -> None:
     Raises UserError for a password in an address, a key in the place of its variable's name, and the value of such a
     variable anywhere. No message holds the value.
     """
-    texts = [leaf for leaf in leaves(config) if isinstance(leaf.value, str)]
     keys = keys_of(config)
-    for leaf in texts:
-        named_as, value = leaf.named_as, leaf.value
-        if leaf.key.endswith(".base_url") and ("@" in value or "?" in value):
-            raise UserError(f"{named_as} has a password or a query; a key goes into the variable that key_env names")
-        if leaf.key.endswith(_KEY_ENV) and not re.fullmatch(r"(?:[A-Za-z_]\w*)?", value):
-            raise UserError(f"{named_as} is not the name of an environment variable; export the key under one")
-        if any(secret in value for secret in keys):
-            raise UserError(f"{named_as} holds a key itself; leave it in the environment variable that key_env names")
+    for leaf in leaves(config):
+        if not isinstance(leaf.value, str):
+            continue
+        if leaf.key.endswith(".base_url") and ("@" in leaf.value or "?" in leaf.value):
+            raise UserError(
+                f"{leaf.named_as} has a password or a query; a key goes into the variable that key_env names"
+            )
+        if _is_key_env(leaf) and not re.fullmatch(r"(?:[A-Za-z_]\w*)?", leaf.value):
+            raise UserError(f"{leaf.named_as} is not the name of an environment variable; export the key under one")
+        if any(key in leaf.value for key in keys):
+            raise UserError(f"{leaf.named_as} holds a key itself; leave it in the environment variable of key_env")
 
 
 def check_machine(config: Config) -> None:
@@ -175,12 +180,12 @@ def check_machine(config: Config) -> None:
         config.wandb.check_key()
     for leaf in leaves(config):
         # The nodes of a cluster have their own vLLM.
-        elsewhere = leaf.extra == "vllm" and config.ray.address is not None
-        if leaf.extra and not elsewhere and importlib.util.find_spec(LIBRARIES[leaf.extra]) is None:
+        is_elsewhere = leaf.extra == "vllm" and config.ray.address is not None
+        if leaf.extra and not is_elsewhere and importlib.util.find_spec(LIBRARIES[leaf.extra]) is None:
             needs = f"needs a library that is missing: pip install '.[{leaf.extra}]'"
             raise UserError(f"{leaf.named_as}: {shown(leaf.value)} {needs}")
         # The name is not shown: it may be the key itself, by mistake.
-        if leaf.key.endswith(_KEY_ENV) and isinstance(leaf.value, str) and leaf.value not in ("", *os.environ):
+        if _is_key_env(leaf) and leaf.value not in ("", *os.environ):
             raise UserError(
                 f"{leaf.named_as}: there is no environment variable of that name; export the key under it first"
             )

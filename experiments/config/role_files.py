@@ -61,14 +61,12 @@ def read_roles(name: str) -> dict[str, Any]:
     Raises UserError where there is no such file, or it holds no list of roles.
     """
     where = f"roles.file={name}"
-    own = name.endswith((".yaml", ".yml"))
-    path = Path(name).expanduser() if own else FOLDER / f"{name}.yaml"
+    is_users = name.endswith((".yaml", ".yml"))
+    path = Path(name).expanduser() if is_users else FOLDER / f"{name}.yaml"
     if not os.path.isfile(path):  # `Path.is_file` raises for a name that is too long
-        known = sorted(known.stem for known in FOLDER.glob("*.yaml"))
-        raise UserError(
-            f"{where}: there is no such file.{near_miss(name, known)} Known: {', '.join(known)}; "
-            "a file of your own ends in .yaml"
-        )
+        built_in = sorted(file.stem for file in FOLDER.glob("*.yaml"))
+        hint = f"{near_miss(name, built_in)} Known: {', '.join(built_in)}"
+        raise UserError(f"{where}: there is no such file.{hint}; a file of your own ends in .yaml")
     by_name: dict[str, Any] = {}
     try:
         roles = interpreted(read_yaml(path, check_literal), fields_of(RoleFile)["roles"], "roles")
@@ -88,5 +86,12 @@ def read_roles(name: str) -> dict[str, Any]:
 def field_of(part: RoleField) -> Field:
     """Makes a field of a role's own form as agents are asked for it."""
     kind, value = KINDS[part.value]
-    choices, optional = tuple(part.choices), not part.required
-    return Field(kind, part.asks, values=choices, many=part.many, optional=optional, value=value, label=part.name)
+    return Field(
+        kind,
+        part.asks,
+        values=tuple(part.choices),
+        many=part.many,
+        optional=not part.required,
+        value=value,
+        label=part.name,
+    )

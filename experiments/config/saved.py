@@ -43,18 +43,11 @@ def read(path: Path) -> Config:
         if not isinstance(tree, dict):
             raise UserError("it has no keys and values")
         saved_by = str(tree.pop("version", UNNAMED))
-        version = saved_by if saved_by != UNNAMED else version
-        # Keys that no longer exist are dropped where they had their default.
-        chosen = []
-        for key, (until, default) in REMOVED.items():
-            group, _, name = key.partition(".")
-            of_group = tree.get(group)
-            if isinstance(of_group, dict) and name in of_group and of_group.pop(name) != written(default):
-                chosen.append(f"{key} (until {until})")
-        if chosen:
-            raise UserError(f"it chose settings that no longer exist: {', '.join(chosen)}")
-        if missing := list(_missing(tree, Config, _number(saved_by))):
-            raise UserError(f"it lacks {missing[0]}: it was cut short")
+        if saved_by != UNNAMED:
+            version = saved_by
+        _drop_removed(tree)
+        for key in _missing(tree, Config, _number(saved_by)):
+            raise UserError(f"it lacks {key}: it was cut short")
         return typed([layer_of(tree.items())])
     except UserError as error:
         raise UserError(
@@ -65,18 +58,30 @@ def read(path: Path) -> Config:
 
 def answered_by(config: Config) -> Config:
     """Finds the configuration whose model gave a run's answers: of a replay the recorded one, if it is there."""
-    seen: set[str | None] = set()
+    replayed = set()
     # A folder may name itself as the run that it replays.
-    while config.model.kind == "replay" and config.replay.run not in (None, *seen):
-        seen.add(config.replay.run)
-        # `Path.is_file` raises for a name that is too long.
-        if not os.path.isfile(path := Path(str(config.replay.run)) / "config.yaml"):
+    while config.model.kind == "replay" and config.replay.run and config.replay.run not in replayed:
+        replayed.add(config.replay.run)
+        path = Path(config.replay.run) / "config.yaml"
+        if not os.path.isfile(path):  # `Path.is_file` raises for a name that is too long
             break
         config = read(path)
     return config
 
 
-def _missing(tree: Any, group: type, written: tuple[int, ...], prefix: str = "") -> Iterator[str]:
+def _drop_removed(tree: dict[str, Any]) -> None:
+    """Drops keys that no longer exist where they had their default. Raises UserError for others."""
+    chosen = []
+    for key, (until, default) in REMOVED.items():
+        group_name, _, name = key.partition(".")
+        group = tree.get(group_name)
+        if isinstance(group, dict) and name in group and group.pop(name) != written(default):
+            chosen.append(f"{key} (until {until})")
+    if chosen:
+        raise UserError(f"it chose settings that no longer exist: {', '.join(chosen)}")
+
+
+def _missing(tree: Any, group: type, version: tuple[int, ...], prefix: str = "") -> Iterator[str]:
     """Yields the keys that a tree of this version lacks. Fills in keys that are newer than the tree."""
     if not isinstance(tree, dict):
         return
@@ -84,11 +89,11 @@ def _missing(tree: Any, group: type, written: tuple[int, ...], prefix: str = "")
         if name in tree:
             # The dict of a judge's or a role's model holds some keys alone.
             if setting.is_group and OVER not in setting.metadata:
-                yield from _missing(tree[name], setting.kind, written, f"{prefix}{name}.")
+                yield from _missing(tree[name], setting.kind, version, f"{prefix}{name}.")
             elif setting.below.is_group and isinstance(tree[name], dict):
                 for role, settings in tree[name].items():
-                    yield from _missing(settings, setting.below.kind, written, f"{prefix}{name}.{role}.")
-        elif _number(setting.metadata.get(SINCE, "")) <= written:
+                    yield from _missing(settings, setting.below.kind, version, f"{prefix}{name}.{role}.")
+        elif _number(setting.metadata.get(SINCE, "")) <= version:
             yield f"{prefix}{name}"
         elif BEFORE in setting.metadata:
             tree[name] = setting.metadata[BEFORE]

@@ -32,7 +32,7 @@ class FigureSettings:
     kind: bool | None = None
     """Draw the run's figures at its end (null: yes, but not for the trials of a sweep). `figures=true` is short for
     it."""
-    style: str = setting("", outside=is_style_file, since="0.4.0")
+    style: str = setting("", outside=is_style_file, path=is_style_file, since="0.4.0")
     """Style over the project's own: the name of one of matplotlib's, such as `ggplot`, or the path of a file of
     matplotlib settings (`mine.mplstyle`)."""
 
@@ -113,7 +113,7 @@ class GameSettings:
 
 @dataclass
 class ReplaySettings:
-    run: str | None = None
+    run: str | None = setting(None, path=bool)
     """Run folder with the recorded turns that `model=replay` answers with."""
 
 
@@ -135,7 +135,7 @@ class ExplainSettings:
     turns, until one matters; `shapley`: values from random orders; `auto`: `single` up to 18 turns, else `shapley`."""
     orders: int = setting(16, at_least=4, at_most=100_000, when="search!=single|groups")
     """shapley: orders of the turns that are drawn for an answer."""
-    calibration: str | None = setting(None, outside=bool)
+    calibration: str | None = setting(None, outside=bool, path=bool)
     """Attacked and explained run that calibrates sets of suspects (null: the run itself, each half by the other)."""
 
 
@@ -147,7 +147,7 @@ class CompareSettings:
     """Loss of utility below which a method is not worse than another. State it before the run."""
     question: str = setting("", since="0.4.0")
     """Question of the study, in words."""
-    plan: str | None = setting(None, outside=bool, since="0.4.0")
+    plan: str | None = setting(None, outside=bool, path=bool, since="0.4.0")
     """File of a plan that `lock=<file>` wrote before the run; the report names what differs from it."""
     stop: list[str] = setting(factory=list, since="0.4.0")
     """Two methods, [effects, full]: evaluation stops when an anytime-valid test of them reaches a verdict (empty: it

@@ -8,6 +8,8 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from math import isfinite
+from pathlib import Path
 from typing import Any
 
 from omegaconf import OmegaConf
@@ -16,7 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 from actors.backends.model_settings import ModelSettings
 from actors.errors import UserError
 from actors.reader.reader import ReaderSettings
-from actors.settings import shown, validated
+from actors.settings import PATH, shown, validated
 from experiments.config.config import Config, flat
 from experiments.config.keys import (
     ANYTHING,
@@ -87,10 +89,10 @@ def typed(layers: Sequence[Layer], base: Config | None = None) -> Config:
         settings.reader = _typed_part(ReaderSettings, settings.reader, f"roles.{role}.reader")
     config.judge = _typed_part(ModelSettings, config.judge, "judge")
     # Written out, so that a saved configuration means the same to later versions, which have others.
-    if "learned" in config.methods:
-        place = config.methods.index("learned")
-        config.methods[place : place + 1] = VARIANTS
-    config.methods = list(dict.fromkeys(config.methods))
+    methods: list[str] = []
+    for name in config.methods:
+        methods += VARIANTS if name == "learned" else [name]
+    config.methods = list(dict.fromkeys(methods))
     return config
 
 
@@ -125,42 +127,55 @@ def _typed_part(group: type, values: Mapping[str, Any], key: str) -> dict[str, A
     settings = asdict(validated(group, values, key))
     typed_values = {}
     for name, value in values.items():
-        # `judge.abilities` has some of its settings, too.
-        of_group = isinstance(value, Mapping) and fields_of(group)[name].is_group
-        typed_values[name] = {below: settings[name][below] for below in value} if of_group else settings[name]
+        typed_values[name] = settings[name]
+        # Of a group, such as `judge.abilities`, some settings, too.
+        if isinstance(value, Mapping) and fields_of(group)[name].is_group:
+            typed_values[name] = {below: settings[name][below] for below in value}
     return typed_values
 
 
 def interpreted(value: Any, setting: Declared, key: str) -> Any:
     """Reads unquoted text as its setting means it. Raises UserError for what is no value of such a setting."""
-    if key == POINTS or key.startswith(f"{AXES}."):
-        return _swept(value, key.removeprefix(POINTS).removeprefix(f"{AXES}."))
-    if is_null(value) and setting.optional:
+    if key == POINTS:
+        return _swept(value, "")
+    if key.startswith(f"{AXES}."):
+        return _swept(value, key.removeprefix(f"{AXES}."))
+    if setting.optional and is_null(value):
         return None
-    if isinstance(value, Mapping) and setting.is_group:
-        settings = fields_of(setting.kind)
-        for name in value:
-            if name not in settings:
-                raise unknown_key(f"{key}.{name}", settings)
-        return {name: interpreted(part, settings[name], f"{key}.{name}") for name, part in value.items()}
     if setting.is_group:
-        raise UserError(f"{key}={shown(value)}: expected keys and values, such as {{a: 1}}")
+        return _interpreted_group(value, setting, key)
     if setting.is_list and not isinstance(value, list):
         raise UserError(f"{key}={shown(value)}: expected a list, such as [a,b]")
     if isinstance(value, list):
-        return [interpreted(part, setting.below, f"{key}[{number}]") for number, part in enumerate(value)]
+        return [interpreted(item, setting.below, f"{key}[{number}]") for number, item in enumerate(value)]
     if isinstance(value, Mapping):
-        return {str(name): interpreted(part, ANYTHING, key) for name, part in value.items()}
-    return _of_text(value, setting, key) if isinstance(value, Plain) else value
+        return {str(name): interpreted(below, ANYTHING, key) for name, below in value.items()}
+    if isinstance(value, Plain):
+        value = _of_text(value, setting, key)
+    is_path = setting.metadata.get(PATH)
+    if is_path and isinstance(value, str) and is_path(value):
+        return str(Path(value).absolute())
+    return value
+
+
+def _interpreted_group(value: Any, setting: Declared, key: str) -> dict[str, Any]:
+    """Reads an item of a list of groups. Raises UserError for an unknown name, and for what is no group."""
+    if not isinstance(value, Mapping):
+        raise UserError(f"{key}={shown(value)}: expected keys and values, such as {{a: 1}}")
+    settings = fields_of(setting.kind)
+    for name in value:
+        if name not in settings:
+            raise unknown_key(f"{key}.{name}", settings)
+    return {name: interpreted(below, settings[name], f"{key}.{name}") for name, below in value.items()}
 
 
 def _of_text(value: Plain, setting: Declared, key: str) -> Any:
     """Interprets unquoted text; pydantic reads numbers and truth values of it."""
     if setting.kind is Any:
         return untyped(value)
-    if setting.kind is str:
-        return os.path.expanduser(value) if type(value) is Plain and value[:1] == "~" else str(value)
-    if setting.is_text:
+    if setting.kind is str and type(value) is Plain and value.startswith("~"):
+        return os.path.expanduser(value)
+    if setting.is_text and setting.kind is not str:
         # In lower case: folders of version 0.2.0 have the names of some in capitals.
         return value.strip().lower()
     if setting.kind in (int, float) and _LEADING_ZERO.match(value):
@@ -170,28 +185,29 @@ def _of_text(value: Plain, setting: Declared, key: str) -> Any:
 
 def untyped(value: Plain) -> Any:
     """Interprets unquoted text of any type: null, true, false and JSON's numbers, else text."""
-    if value in (lower := value.lower(), value.title(), value.upper()) and lower in _WORDS:
+    lower = value.lower()
+    if lower in _WORDS and value in (lower, value.title(), value.upper()):
         return _WORDS[lower]
     number = _NUMBER.fullmatch(value)
     if number is None:
         return str(value)
-    is_fraction = number[2] or number[3] or len(value) > 300
-    parsed = float(value) if is_fraction else int(value)
+    if number[2] is None and number[3] is None and len(value) <= 300:
+        return int(value)
     # A number that no float holds stays text.
-    return str(value) if parsed in (float("inf"), float("-inf")) else parsed
+    return float(value) if isfinite(float(value)) else str(value)
 
 
 def _swept(value: Any, key: str) -> Any:
     """Types values that a sweep tries. They are text where the setting of their key is, else of any type."""
     if isinstance(value, Mapping):
-        return {name: _swept(part, f"{key}.{name}" if key else name) for name, part in value.items()}
+        return {name: _swept(below, f"{key}.{name}".lstrip(".")) for name, below in value.items()}
     if isinstance(value, list):
-        return [_swept(part, key) for part in value]
+        return [_swept(item, key) for item in value]
     if not isinstance(value, Plain):
         return value
     setting = declared(key) or ANYTHING
-    kind = setting.below if setting.is_list else setting
     if setting.optional and is_null(value):
         return None
+    of_item = setting.below if setting.is_list else setting
     # A group's short form is text, too.
-    return str(value) if kind.is_group or kind.is_text else untyped(value)
+    return str(value) if of_item.is_group or of_item.is_text else untyped(value)

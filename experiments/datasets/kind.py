@@ -21,7 +21,7 @@ class DataSettings:
 
     kind: str = setting("sample", outside=names_code("datasets"))
     """One that `help=data` lists, or one of your own as `package.module:load`."""
-    root: str | None = None
+    root: str | None = setting(None, path=bool)
     """Folder of the benchmark's official release; the generated sample needs none."""
     limit: int | None = setting(100, at_least=1, at_most=10_000_000)
     """Number of evaluated questions, chosen by seed; null for all."""

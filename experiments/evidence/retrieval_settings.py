@@ -52,5 +52,5 @@ class RetrievalSettings:
     """The web of systems that search it. `corpus`: texts of the corpus outside the question's own pool; `serper`:
     Google, through serper.dev, with the key in the environment variable SERPER_API_KEY, recorded in the run's
     web.jsonl; `recorded`: the results in `retrieval.web_file` and no others; `none`: no results."""
-    web_file: str | None = setting(None, when="web=recorded", outside=bool)
+    web_file: str | None = setting(None, when="web=recorded", outside=bool, path=bool)
     """The web.jsonl of an earlier run. A query that is not in it is an error."""
