@@ -64,10 +64,12 @@ class Run:
         """For a trial: its name, seed and varied settings."""
         self.tables: Mapping[str, RecordTable] = run_tables(folder)
         """All tables by name."""
-        if runs := self.runs:
-            names = [name for name in self.tables if name != "settings"]
-            own = {name: together([(run.varied, run.tables[name]) for run in runs]) for name in names}
-            self.tables = {**self.tables, **own}
+        if self.runs:
+            of_trials = {}
+            for name in self.tables:
+                if name != "settings":
+                    of_trials[name] = together([(run.varied, run.tables[name]) for run in self.runs])
+            self.tables = {**self.tables, **of_trials}
         vars(self).update(self.tables)
 
     def __repr__(self) -> str:
@@ -83,13 +85,17 @@ class Run:
         """Trials of a sweep, by name. None of any other run."""
         if not self.config.is_sweep:
             return ()
-        sweep, runs = self.config.sweep, []
-        keys = dict.fromkeys(key for group in (sweep.axes, *sweep.points) for key, _ in flat(group))
+        varied_keys: dict[str, None] = {}
+        for group in (self.config.sweep.axes, *self.config.sweep.points):
+            varied_keys |= dict.fromkeys(key for key, _ in flat(group))
+        runs = []
         for path in sorted((self.path / TRIALS).glob("*/config.yaml")):
-            own = read(path).by_key
-            # The name of a group is short for its kind.
-            values = {key: own.get(key, own.get(f"{key}.kind")) for key in keys}
-            runs.append(Run(RunFolder(path.parent), {"run": path.parent.name, "seed": own["seed"], **values}))
+            settings = read(path).by_key
+            varied = {"run": path.parent.name, "seed": settings["seed"]}
+            for key in varied_keys:
+                # The name of a group is short for its kind.
+                varied[key] = settings.get(key, settings.get(f"{key}.kind"))
+            runs.append(Run(RunFolder(path.parent), varied))
         return tuple(runs)
 
     @property
@@ -102,9 +108,11 @@ class Run:
 
         Raises UserError where the run has none of the method.
         """
-        known = [path.stem.removeprefix("evaluate-") for path in jsonl.files(self.path / "traces", "evaluate-*.jsonl")]
-        if method not in known:
-            raise UserError(f"{self.path}: no discussions of {method!r}.{near_miss(method, known)} There are {known}")
+        files = jsonl.files(self.path / "traces", "evaluate-*.jsonl")
+        methods = [path.stem.removeprefix("evaluate-") for path in files]
+        if method not in methods:
+            hint = f"{near_miss(method, methods)} There are {methods}"
+            raise UserError(f"{self.path}: no discussions of {method!r}.{hint}")
         traces = self._folder.traces(f"evaluate-{method}")
         return (trace for trace in traces if question in (None, trace.question))
 
@@ -148,12 +156,15 @@ def dry_run(experiment: str | os.PathLike[str], settings: Mapping[str, Any] | No
 def _words(key: str, value: str | os.PathLike[str], *settings: Mapping[str, Any] | None) -> list[str]:
     """Writes the words of a command line for an experiment or a folder, and its settings."""
 
-    def plain(part: Any) -> Any:
-        return part.item() if hasattr(part, "item") else os.fspath(part)  # a number of numpy, or a path
+    def plain(setting: Any) -> Any:
+        """Returns a number of numpy, or a path, as JSON has it."""
+        return setting.item() if hasattr(setting, "item") else os.fspath(setting)
 
-    leaves = [leaf for group in settings for leaf in flat(group or {})]
+    words = [f"{key}={os.fspath(value)}"]
     try:
-        return [f"{key}={os.fspath(value)}", *(f"{name}={json.dumps(part, default=plain)}" for name, part in leaves)]
+        for group in settings:
+            words += [f"{name}={json.dumps(setting, default=plain)}" for name, setting in flat(group or {})]
+        return words
     except TypeError as error:
         raise UserError(f"settings: expected text, numbers, truth values, lists and mappings ({error})") from error
 
@@ -162,18 +173,18 @@ def _ended(words: Sequence[str]) -> dict[str, str]:
     """Runs a command line in a new process. Returns its `outcome`; raises as `run`."""
     read_end, write_end = os.pipe()
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
-    piped = None
-    if sys.stdout is not sys.__stdout__:
-        # A notebook's output is no file that a process could write to; its kernel claims to be a terminal.
-        piped, environment["TTY_COMPATIBLE"] = subprocess.PIPE, "0"
+    # A notebook's output is no file that a process could write to; its kernel claims to be a terminal.
+    in_notebook = sys.stdout is not sys.__stdout__
+    if in_notebook:
+        environment["TTY_COMPATIBLE"] = "0"
     with open(read_end) as report:
         with open(write_end, "w"):
             process = subprocess.Popen(
                 [sys.executable, "-u", "-P", "-c", PROGRAM, *words, str(write_end)],
                 env=environment,
                 stdin=subprocess.DEVNULL,
-                stdout=piped,
-                stderr=piped and subprocess.STDOUT,
+                stdout=subprocess.PIPE if in_notebook else None,
+                stderr=subprocess.STDOUT if in_notebook else None,
                 text=True,
                 pass_fds=[write_end],
                 start_new_session=True,  # where Ctrl-C comes from `_ended` alone

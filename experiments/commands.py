@@ -23,7 +23,8 @@ def command(arguments: Sequence[str]) -> Callable[[], int] | None:
     for argument in arguments:
         word, sign, value = argument.partition("=")
         if sign and word in COMMANDS:
-            return partial(call, word, value, [other for other in arguments if other is not argument])
+            options = [option for option in arguments if option is not argument]
+            return partial(call, word, value, options)
     return None
 
 
@@ -58,9 +59,10 @@ def lock(file: str, options: Sequence[str]) -> int:
     from experiments.running.inputs import open_cache, open_dataset
 
     config = load(list(options))
-    content = json.dumps(plan_lock(config, open_dataset(plan_of(config), open_cache(config.cache_folder))), indent=1)
+    dataset = open_dataset(plan_of(config), open_cache(config.cache_folder))
+    plan = json.dumps(plan_lock(config, dataset), indent=1)
     try:
-        write_atomically(Path(file), f"{content}\n".encode())
+        write_atomically(Path(file), f"{plan}\n".encode())
     except OSError as error:
         raise UserError(f"lock={file} cannot be written ({error.strerror}); name a file in another folder") from error
     print(f"plan: {file}; run it with compare.plan={file} and the same settings")

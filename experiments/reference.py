@@ -5,10 +5,11 @@ import inspect
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from enum import StrEnum
 from functools import cache
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from itertools import pairwise
+from typing import Any, Literal, get_args, get_origin
 
 from actors.backends.backends import BACKENDS
 from actors.errors import UserError
@@ -16,7 +17,7 @@ from actors.lookup import installed, near_miss
 from actors.settings import bounds_text
 from experiments.attacks.catalogue import ATTACKS
 from experiments.config.config import Config, among, of_any_role, written
-from experiments.config.keys import near_key, paths
+from experiments.config.keys import Declared, fields_of, near_key, paths
 from experiments.config.loading import experiments, load_overrides
 from experiments.config.setting_groups import RoleSettings
 from experiments.datasets.catalogue import DATASETS
@@ -58,44 +59,64 @@ Then set a model (model=), data (data=) and methods (methods=) of your own:
 
 def usage() -> str:
     """Describes the calls of run.py: the experiments to begin with, and how to find the others."""
-    return USAGE.format(first="\n".join(f"    {name:<20} {question}" for name, question in FIRST.items()))
+    rows = [f"    {name:<20} {question}" for name, question in FIRST.items()]
+    return USAGE.format(first="\n".join(rows))
 
 
 def reference(topic: str) -> str:
     """Lists a topic's names, an experiment's settings, or keys, each with its description. Raises UserError where there
     is nothing of that name."""
-    rows = dict(TOPICS[topic]() if topic in TOPICS else {})
-    known = experiments()
-    if topic in known or topic.endswith((".yaml", ".yml")):
-        rows[topic] = known.get(topic, "an experiment of your own")
-        config, overrides = load_overrides([f"experiment={topic}"])
-        for key, value in config.by_key.items():
-            if overrides and among(key, overrides.preset_keys):
-                rows[f"{key}={written(value)}"] = list(_keys(key).values())[-1]
+    rows: dict[str, str] = {}
+    if topic in TOPICS:
+        rows |= TOPICS[topic]()
+    descriptions = experiments()
+    if topic in descriptions or topic.endswith((".yaml", ".yml")):
+        rows[topic] = descriptions.get(topic, "an experiment of your own")
+        rows |= _settings_of(topic)
     rows |= _keys(topic)
-    # A row for each name; the description of a long name begins on the next line.
-    column = min(28, max(map(len, rows), default=0)) + 2
-    lines = []
-    for name, text in rows.items():
-        first, *more = textwrap.wrap(text, WIDTH - column) or [""]
-        lines += [name] if len(name) + 2 > column else []
-        lines.append(f"{'' if len(name) + 2 > column else name:<{column}}{first}".rstrip())
-        lines += [" " * column + line for line in more]
     if not rows:
-        keys = list(paths())
-        hint = near_key(topic) if "." in topic else near_miss(topic, [*known, *TOPICS, *keys])
+        hint = near_key(topic) if "." in topic else near_miss(topic, [*descriptions, *TOPICS, *paths()])
         raise UserError(f"help={topic}: there is no such experiment, key or list.{hint} Lists: {', '.join(TOPICS)}")
+
+    # A row for each name; the description of a long name begins on the next line.
+    column = min(28, max(map(len, rows))) + 2
+    lines = []
+    for name, description in rows.items():
+        text = textwrap.wrap(description, WIDTH - column) or [""]
+        if len(name) + 2 > column:
+            lines.append(name)
+        else:
+            lines.append(f"{name:<{column}}{text.pop(0)}".rstrip())
+        lines += [" " * column + line for line in text]
     return "\n".join(lines)
+
+
+def _settings_of(experiment: str) -> dict[str, str]:
+    """Lists the settings of an experiment."""
+    config, overrides = load_overrides([f"experiment={experiment}"])
+    assert overrides is not None, "only a resumed run has none"
+    rows = {}
+    for key, value in config.by_key.items():
+        if among(key, overrides.preset_keys):
+            *_, description = _keys(key).values()
+            rows[f"{key}={written(value)}"] = description
+    return rows
 
 
 def _keys(key: str) -> dict[str, str]:
     """Lists a key, or the keys of a group, below the groups that it lies in."""
     # A judge and a role's model and reader have the keys of the run's.
-    own = re.sub(r"\A(roles\.<role>\.(?=(model|reader)\.)|judge(?=\.))", "", of_any_role(key))
-    own = f"model{own}" if own.startswith(".") else own
-    rows = [row for row in _documented() if f"{row[0]}.".startswith(f"{own}.") or own.startswith(f"{row[0]}.")]
-    is_known = any(name == own or label != name for name, label, _ in rows)
-    return {label: text for _, label, text in rows} if is_known else {}
+    own_key = re.sub(r"\A(roles\.<role>\.(?=(model|reader)\.)|judge(?=\.))", "", of_any_role(key))
+    if own_key.startswith("."):
+        own_key = f"model{own_key}"
+    rows = {}
+    is_known = False
+    for name, label, description in _documented():
+        if f"{name}.".startswith(f"{own_key}.") or own_key.startswith(f"{name}."):
+            rows[label] = description
+            # Below a setting of any type there is no other.
+            is_known = is_known or name == own_key or label != name
+    return rows if is_known else {}
 
 
 @cache  # the source of all settings is parsed
@@ -110,53 +131,60 @@ def _first_paragraph(documented: object) -> str:
 
 def _rows(group: Any, key: str = "") -> Iterator[Row]:
     """Yields the row of a group, unless it is the whole configuration, and of its settings."""
-    kind = type(group)
+    kind: Any = type(group)
     if key:
         text = _first_paragraph(kind)
         # A dataclass without a docstring has its signature there.
-        text = "" if text.startswith(f"{kind.__name__}(") else text
+        if text.startswith(f"{kind.__name__}("):
+            text = ""
         yield key, key, f"{text}{_counts_with(key)}".lstrip()
-    hints, documents = get_type_hints(kind), _documents(kind)
-    for f in fields(group):
-        own, value = f"{key}.{f.name}".lstrip("."), getattr(group, f.name)
-        if own == "roles":
-            own, value = "roles.<role>", RoleSettings()
-        if is_dataclass(value):
-            yield from _rows(value, own)
-            continue
-        text, choices = documents[f.name], _choices(hints[f.name])
-        # A setting whose text names them all needs no list.
-        if any(choice not in text for choice in choices):
-            text = f"{text.rstrip('.')}; one of {', '.join(choices)}"
-        if bounds := bounds_text(f.metadata):
-            text = f"{text} [{bounds}]"
-        yield own, f"{own}={written(value)}", f"{text}{_counts_with(own)}"
+    descriptions = _descriptions(kind)
+    for name, setting in fields_of(kind).items():
+        value = getattr(group, name)
+        own_key = f"{key}.{name}".lstrip(".")
+        if own_key == "roles":
+            yield from _rows(RoleSettings(), "roles.<role>")
+        elif is_dataclass(value):
+            yield from _rows(value, own_key)
+        else:
+            text = descriptions[name]
+            choices = _choices(setting)
+            # A setting whose text names them all needs no list.
+            if any(choice not in text for choice in choices):
+                text = f"{text.rstrip('.')}; one of {', '.join(choices)}"
+            bounds = bounds_text(setting.metadata)
+            if bounds:
+                text += f" [{bounds}]"
+            yield own_key, f"{own_key}={written(value)}", f"{text}{_counts_with(own_key)}"
 
 
 def _counts_with(key: str) -> str:
     """Writes the parts that read a setting and its other conditions, in brackets. Empty where it always counts."""
-    stated = [*filter(None, (readers(key, named_by) for named_by in PARTS)), *conditions(key)]
-    return f" (counts with {', '.join(stated)})" if stated else ""
+    parts = [readers(key, named_by) for named_by in PARTS]
+    stated = ", ".join([*filter(None, parts), *conditions(key)])
+    return f" (counts with {stated})" if stated else ""
 
 
-def _choices(kind: Any) -> list[str]:
-    """Lists the values of a type that has few."""
-    if isinstance(kind, type) and issubclass(kind, StrEnum):
-        return [member.value for member in kind]
-    if get_origin(kind) is Literal:
-        return [str(value) for value in get_args(kind)]
-    return [choice for part in get_args(kind) for choice in _choices(part)] if get_origin(kind) is not None else []
+def _choices(setting: Declared) -> list[str]:
+    """Lists the values of a setting that has few."""
+    of_item = setting.below if setting.is_list else setting
+    if get_origin(of_item.kind) is Literal:
+        return [str(choice) for choice in get_args(of_item.kind)]
+    if isinstance(of_item.kind, type) and issubclass(of_item.kind, StrEnum):
+        return [member.value for member in of_item.kind]
+    return []
 
 
-def _documents(group: type) -> dict[str, str]:
+def _descriptions(group: type) -> dict[str, str]:
     """Reads the docstring below each field."""
     # It is not kept at run time, so the source is parsed.
-    descriptions, last = {}, ""
-    for node in ast.parse(textwrap.dedent(inspect.getsource(group))).body[0].body:  # type: ignore[attr-defined]
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            last = node.target.id
-        elif last and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            descriptions[last] = " ".join(str(node.value.value).split())
+    [definition] = ast.parse(textwrap.dedent(inspect.getsource(group))).body
+    assert isinstance(definition, ast.ClassDef)
+    descriptions = {}
+    for field, docstring in pairwise(definition.body):
+        match field, docstring:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                descriptions[name] = " ".join(text.split())
     return descriptions
 
 

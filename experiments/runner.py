@@ -75,9 +75,14 @@ def run(plan: Plan, folder: RunFolder) -> bool:
     # Task groups wrap what a task raised; the user's own mistake in it is all that has to be reported.
     except (*LOST, BaseExceptionGroup) as error:
         group = error if isinstance(error, BaseExceptionGroup) else BaseExceptionGroup("", [error])
-        if user_error := first_of(UserError, group):
+        user_error = first_of(UserError, group)
+        if user_error is not None:
             raise user_error from user_error.__cause__
-        for gone in filter(None, (first_of(lost, group) for lost in LOST)):
-            kept = f"; records stay: go on with: {resumption(plan.config, folder.path)}"
-            raise UserError(f"{gone}{kept if is_recorded(folder.path) else ''}") from error
+        for lost in LOST:
+            reason = first_of(lost, group)
+            if reason is not None and is_recorded(folder.path):
+                resume = f"records stay: go on with: {resumption(plan.config, folder.path)}"
+                raise UserError(f"{reason}; {resume}") from error
+            if reason is not None:
+                raise UserError(str(reason)) from error
         raise

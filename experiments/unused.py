@@ -82,18 +82,18 @@ def check_used(overrides: Overrides, plan: Plan, trials: Sequence[Varied] = ()) 
     """
     check_reads(plan)
     refused: dict[str, list[str]] = {}
-    for key, reasons in _reasons(overrides, plan, trials).items():
-        found = [reason for reason in reasons if reason]
-        if not found:
+    for key, reasons_by_trial in _reasons(overrides, plan, trials).items():
+        reasons = [reason for reason in reasons_by_trial if reason]
+        if not reasons:
             continue
         of_preset = key in overrides.preset_keys and key not in overrides.keys
-        if len(found) < len(reasons):
-            note = f"{key} has no effect in {len(found)} of {len(reasons)} settings of the sweep: {found[0]}"
-            print(visible(f"note: {note}"))
+        if len(reasons) < len(reasons_by_trial):
+            settings = f"{len(reasons)} of {len(reasons_by_trial)} settings of the sweep"
+            print(visible(f"note: {key} has no effect in {settings}: {reasons[0]}"))
         elif of_preset and len(overrides.keys) > 1:
-            print(visible(f"note: {key} of the preset has no effect: {found[0]}"))
+            print(visible(f"note: {key} of the preset has no effect: {reasons[0]}"))
         else:
-            refused.setdefault(found[0], []).append(key)
+            refused.setdefault(reasons[0], []).append(key)
     for reason, keys in refused.items():
         raise UserError(f"{', '.join(keys)} would have no effect: {reason}")
 
@@ -102,10 +102,13 @@ def _reasons(overrides: Overrides, plan: Plan, trials: Sequence[Varied]) -> dict
     """Finds, for each setting that was chosen, why it has no effect in each plan that has it; None where it counts."""
     defaults = Config().by_key
     changed = [key for key, value in plan.config.by_key.items() if key not in defaults or defaults[key] != value]
-    chosen = [*overrides.keys, *(() if overrides.ours else overrides.preset_keys)]
+    chosen = dict.fromkeys(overrides.keys)
+    if not overrides.ours:
+        chosen |= dict.fromkeys(overrides.preset_keys)
+
     reasons: dict[str, list[str | None]] = {}
-    for key in dict.fromkeys(chosen):
-        if not any(f"{name}.".startswith(f"{key}.") for name in changed):
+    for key in chosen:
+        if not any(f"{changed_key}.".startswith(f"{key}.") for changed_key in changed):
             continue
         if not key.startswith("sweep."):
             reasons[key] = [why_unused(trial_plan, key) for _, trial_plan in trials or [({}, plan)]]
@@ -114,16 +117,22 @@ def _reasons(overrides: Overrides, plan: Plan, trials: Sequence[Varied]) -> dict
             reasons[key] = [why_unused(plan, key)]
         else:
             reasons[key] = ["this is no sweep; give it sweep.axes"]
-    for key in dict.fromkeys(key for values, _ in trials for key in values):
-        of_trials = [_why_unused_axis(trial_plan, key) for values, trial_plan in trials if key in values]
-        if all(of_trials) or not overrides.ours:
-            reasons[f"sweep: {key}"] = of_trials
+    axes: dict[str, list[Plan]] = {}
+    for values, trial_plan in trials:
+        for key in values:
+            axes.setdefault(key, []).append(trial_plan)
+    for key, plans in axes.items():
+        of_axis = [_why_unused_axis(trial_plan, key) for trial_plan in plans]
+        if all(of_axis) or not overrides.ours:
+            reasons[f"sweep: {key}"] = of_axis
     return reasons
 
 
 def _why_unused_axis(plan: Plan, key: str) -> str | None:
     needs_learning = key.partition(".")[0] in LEARNING and key not in HOLDING_OUT
-    return FACTS["learns"] if needs_learning and not plan.learns else why_unused(plan, key)
+    if needs_learning and not plan.learns:
+        return FACTS["learns"]
+    return why_unused(plan, key)
 
 
 def check_reads(plan: Plan) -> None:
@@ -132,8 +141,8 @@ def check_reads(plan: Plan) -> None:
         for part in parts:
             for key in part.reads:
                 if declared(key) is None:
-                    unknown = f"{key!r}, which is no setting.{near_key(key)}"
-                    raise UserError(f"{named_by}={part.name}: its `reads` names {unknown}")
+                    hint = near_key(key)
+                    raise UserError(f"{named_by}={part.name}: its `reads` names {key!r}, which is no setting.{hint}")
 
 
 def parts_of(plan: Plan) -> dict[str, Sequence[Part]]:
@@ -151,17 +160,19 @@ def parts_of(plan: Plan) -> dict[str, Sequence[Part]]:
 def why_unused(plan: Plan, key: str) -> str | None:
     """Finds what keeps a setting from having an effect in a run, in words. None where it counts."""
     parts = parts_of(plan)
+    named_as = {named_by: named_by for named_by in parts}
     names = key.split(".")
-    model = "model"  # what names the model that the setting is of
     group = ""
     # From the outside in: what keeps a group from having an effect keeps all its settings.
     for place, name in enumerate(names):
         setting = f"{group}.{name}".lstrip(".")
-        for named_by, chosen in parts.items():
-            if reason := _unread(setting, named_by, chosen, model if named_by == "model" else named_by):
+        for named_by in parts:
+            reason = _unread(setting, named_by, parts[named_by], named_as[named_by])
+            if reason is not None:
                 return reason
         for condition in conditions(setting):
-            if reason := _unmet(plan, group, condition):
+            reason = _unmet(plan, group, condition)
+            if reason is not None:
                 return reason
         group = setting
         # A judge's and a role's model and reader have the settings of the run's.
@@ -169,11 +180,13 @@ def why_unused(plan: Plan, key: str) -> str | None:
             case ["model"]:
                 parts["model"] = [plan.models.main]
             case ["judge"]:
-                model, group = "judge", "model"
+                group = "model"
                 parts["model"] = [plan.models.judge or NoBackend]
+                named_as["model"] = "judge"
             case ["roles", role, "model" | "reader"]:
-                model, group = f"roles.{role}.model", name
+                group = name
                 parts["model"] = [plan.models.of_role(role)]
+                named_as["model"] = f"roles.{role}.model"
     return _without_role(plan, names)
 
 
@@ -181,42 +194,47 @@ def _without_role(plan: Plan, names: Sequence[str]) -> str | None:
     """Says that the team lacks the role of a setting. None where it has it, or the setting is of no role of a team."""
     topology = plan.config.topology
     team = [*(f"text_{name}" for name in topology.text), *(f"visual_{name}" for name in topology.visual)]
-    role = names[1] if names[0] == "roles" else ""
-    if not role.startswith(PREFIXES) or role in team:
+    if len(names) < 2 or names[0] != "roles" or not names[1].startswith(PREFIXES) or names[1] in team:
         return None
+    role = names[1]
     return f"no agent of this run has the role {role}.{near_miss(role, team)} The team has {', '.join(team)}"
 
 
 def conditions(key: str) -> list[str]:
     """Lists the conditions that are declared with a setting."""
     setting = declared(key)
-    stated = setting.metadata.get(WHEN) if setting else None
-    return stated.split(", ") if stated else []
+    if setting is None or WHEN not in setting.metadata:
+        return []
+    return list(setting.metadata[WHEN].split(", "))
 
 
 @cache
 def readers(key: str, named_by: str) -> str:
     """Writes which of the project's parts read a setting: `attack=response|collude`, `attack!=none`. Empty: none."""
     names = [part.name for part in PARTS[named_by] if key in part.reads]
-    others = [part.name for part in PARTS[named_by] if key not in part.reads]
+    other_names = [part.name for part in PARTS[named_by] if key not in part.reads]
     if not names:
         return ""
-    return f"{named_by}={'|'.join(names)}" if len(names) <= len(others) else f"{named_by}!={'|'.join(others)}"
+    if len(names) > len(other_names):
+        return f"{named_by}!={'|'.join(other_names)}"
+    return f"{named_by}={'|'.join(names)}"
 
 
-def _unread(key: str, named_by: str, chosen: Sequence[Part], shown: str) -> str | None:
-    """Says that no chosen part reads a setting. None where one does, or where no part of the kind has to."""
+def _unread(key: str, named_by: str, parts: Sequence[Part], setting: str) -> str | None:
+    """Says that no part of a run reads a setting. None where one does, or where no part of the kind has to.
+
+    setting: what names the parts, such as `judge` for a model of the kinds that `model` names.
+    """
     condition = readers(key, named_by)
-    if not condition or any(key in part.reads for part in chosen):
+    if not condition or any(key in part.reads for part in parts):
         return None
-    names = list(dict.fromkeys(part.name for part in chosen))
-    ours = [part.name for part in PARTS[named_by]]
-    if not set(names) <= set(ours):
-        return f"{shown}={','.join(names)} does not name {key} in its `reads`"
-    now = f"{shown}={','.join(names)}"
+    names = dict.fromkeys(part.name for part in parts)
+    value = f"{setting}={','.join(names)}"
+    if not names.keys() <= {part.name for part in PARTS[named_by]}:
+        return f"{value} does not name {key} in its `reads`"
     if "!=" in condition:
-        return f"this is {now}; leave it out"
-    return f"it counts with {condition.replace(named_by, shown, 1)}, and this is {now}"
+        return f"this is {value}; leave it out"
+    return f"it counts with {condition.replace(named_by, setting, 1)}, and this is {value}"
 
 
 def _unmet(plan: Plan, group: str, condition: str) -> str | None:
@@ -226,6 +244,7 @@ def _unmet(plan: Plan, group: str, condition: str) -> str | None:
     sibling, _, allowed = condition.partition("=")
     key = f"{group}.{sibling.removesuffix('!')}"
     value = written(plan.config.by_key.get(key, []))
+    is_listed = value in allowed.split("|")
     if sibling.endswith("!"):
-        return f"this is {key}={value}; leave it out" if value in allowed.split("|") else None
-    return None if value in allowed.split("|") else f"it counts with {key}={allowed}, and this is {key}={value}"
+        return f"this is {key}={value}; leave it out" if is_listed else None
+    return None if is_listed else f"it counts with {key}={allowed}, and this is {key}={value}"
