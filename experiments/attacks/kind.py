@@ -95,7 +95,7 @@ class AttackKind:
     spreads: agents that are not compromised may pass it on.
     """
 
-    name: ClassVar[str]
+    name: ClassVar[str] = "an attack of your own"
     reads: ClassVar[tuple[str, ...]] = (
         "attack.agents",
         "attack.number",

@@ -11,7 +11,6 @@ import pytest
 from actors.agents.roles import DECISION, ROLES, SINGLE
 from actors.errors import UserError
 from actors.messages import FieldKind, Heard, InputLine, Kind, Message, Question, Source, Task, Trace, Turn
-from actors.prompting.prompt import INSTRUCTION
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.attacks.arguing import Contagion
 from experiments.attacks.attack import Attack, choose_attackers
@@ -103,11 +102,6 @@ def said(trace: Trace, agent: str, round: int) -> Message:
     return next(turn for turn in trace.turns if turn.agent == agent and turn.round == round)
 
 
-def orders_by_agent(office: Office) -> set[str]:
-    return {request.id.split("/")[-1] for request in office.requests if INSTRUCTION in request.own}
-
-
-COMPROMISING = ("input", "response", "collude", "sleeper", "sabotage", "contagion")
 UNAIMED = ("input", "drop", "delay", "duplicate", "misroute")
 KINDS: list[dict[str, Any]] = [
     {"kind": "input", "agents": [0]},
@@ -137,14 +131,6 @@ async def test_ids_seeds_and_what_was_sent_stay_and_the_trace_says_who_was_attac
     assert (trace.spatial, trace.temporal, trace.decision) == (clean.spatial, clean.temporal, clean.decision)
     assert (trace.attack, trace.attacked) == (settings["kind"], by.attackers)
     assert (trace.target is None) is (settings["kind"] in UNAIMED)
-
-
-@pytest.mark.parametrize("settings", KINDS, ids=[settings["kind"] for settings in KINDS])
-async def test_orders_stand_in_the_prompts_of_the_compromised_alone(settings: dict[str, Any]) -> None:
-    office, by = Office(), attack(**settings)
-    await discussed(by, office=office)
-    under_orders = set(by.attackers) if settings["kind"] in COMPROMISING else set()
-    assert orders_by_agent(office) == under_orders
 
 
 @pytest.mark.parametrize("settings", KINDS, ids=[settings["kind"] for settings in KINDS])

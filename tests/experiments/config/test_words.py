@@ -19,7 +19,6 @@ from run import main
 from tests.support.paths import ROOT
 
 BASE = "experiment=mmqa_prune"
-OUTSIDE = ROOT.parent / "shared" / "data" / "outside" / "preset_texts.yaml"
 
 
 def value_of(word: str) -> Any:
@@ -99,7 +98,11 @@ def test_text_of_a_preset_keeps_its_characters(inside: str, tmp_path: Path) -> N
     texts = "output: 2024_10_01", "wandb: {project: no}", "model: {name: 1.10}", "cache: 12:30", "methods: [single, no]"
     dotted = "output: 2024_10_01", "wandb.project: no", "model.name: 1.10", "cache: 12:30", "methods: [single, no]"
     preset = tmp_path / "mine.yaml"
-    preset.write_text("\n".join(texts if inside == "group" else dotted))
+    text = "\n".join(texts if inside == "group" else dotted)
+    preset.write_text(f"{text}\nseed: 010")
+    with pytest.raises(UserError, match=r"\bseed=010: "):
+        load([f"experiment={preset}"])
+    preset.write_text(text)
     config = load([f"experiment={preset}"])
     places = [str(Path(name).absolute()) for name in ("2024_10_01", "12:30")]
     assert (config.output, config.cache, config.methods) == (*places, ["single", "no"])
@@ -138,17 +141,6 @@ def test_a_preset_of_more_values_than_a_sweep_needs_is_refused_at_once(tmp_path:
     preset.write_text(f"methods: [{'a,' * 150_000}]")
     with pytest.raises(UserError, match=r"mine\.yaml .*\d,\d{3}"):
         load([f"experiment={preset}"])
-
-
-@pytest.mark.skipif(not OUTSIDE.is_file(), reason="no inputs from outside here")
-def test_a_preset_met_outside_is_text_or_refused(tmp_path: Path) -> None:
-    preset = tmp_path / "mine.yaml"
-    preset.write_text(OUTSIDE.read_text().replace("seed: 010", ""))
-    config = load([f"experiment={preset}"])
-    output = str(Path("2024_10_01").absolute())
-    assert (config.output, config.model.name, config.wandb.project) == (output, "1.10", "no")
-    with pytest.raises(UserError, match=r"\bseed=010: "):
-        load([f"experiment={OUTSIDE}"])
 
 
 def test_a_preset_resumes_no_folder(tmp_path: Path) -> None:
