@@ -36,8 +36,9 @@ def main(arguments: list[str]) -> int:
     """
     outcome.clear()
     try:
-        if asked := command(arguments):
-            return asked()
+        run_command = command(arguments)
+        if run_command is not None:
+            return run_command()
         # Imported where they are needed: a refused argument does not wait for the rest.
         from experiments.config.loading import load_overrides
         from experiments.config.references import check_machine
@@ -74,8 +75,9 @@ def _in_folder(config: Config, work: Callable[[Any], bool], arguments: list[str]
     from experiments.runner import open_folder
 
     # They go with the run where it is refused.
-    roots = config.cache_folder, Path(config.output)
-    made = [place for root in roots for place in (root, *root.parents) if not place.exists()]
+    new_folders: list[Path] = []
+    for path in (config.cache_folder, Path(config.output)):
+        new_folders += [parent for parent in (path, *path.parents) if not parent.exists()]
     folder = open_folder(config, arguments)
     outcome["folder"] = str(folder.path)
     folder.keep_log()
@@ -97,12 +99,13 @@ def _in_folder(config: Config, work: Callable[[Any], bool], arguments: list[str]
         if ending.number:
             logging.exception("after signal %d", ending.number)
             return _stopped(resume)
-        if failure := disk_failure(error, folder.path):
+        failure = disk_failure(error, folder.path)
+        if failure:
             logging.exception("the disk failed")
             raise UserError(f"{failure}{resume}") from error
         if isinstance(error, UserError):
             if not config.resume:
-                discard(folder.path, made)
+                discard(folder.path, new_folders)
             raise
         logging.exception("the run failed")
         return _failed(f"{reason(error)}; the traceback is in {folder.log}{resume}", 1)
@@ -116,8 +119,10 @@ def _stopped(resume: str = "") -> int:
     ending.settle()
     if not ending.number:
         _say("")  # after Ctrl-C the terminal's line begins with `^C`
-    _say(f"ended by {signal.Signals(ending.number).name}{resume}" if ending.number else f"interrupted{resume}")
-    return 128 + (ending.number or signal.SIGINT)
+        _say(f"interrupted{resume}")
+        return 128 + signal.SIGINT
+    _say(f"ended by {signal.Signals(ending.number).name}{resume}")
+    return 128 + ending.number
 
 
 def _failed(error: str, code: int) -> int:
