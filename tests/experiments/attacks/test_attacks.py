@@ -13,7 +13,7 @@ from actors.errors import UserError
 from actors.messages import FieldKind, Heard, InputLine, Kind, Message, Question, Source, Task, Trace, Turn
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.attacks.arguing import Contagion
-from experiments.attacks.attack import Attack, choose_attackers
+from experiments.attacks.attack import Attack
 from experiments.attacks.attack_metrics import Harm
 from experiments.attacks.kind import AttackContext, AttackKind, AttackSettings, Phase
 from experiments.attacks.persuasion import APPEALS
@@ -351,24 +351,6 @@ async def test_an_attacker_states_the_appeal_the_confidence_and_the_target_of_it
     assert all(APPEALS["authority"] in prompt and APPEALS["evidence"] not in prompt for prompt in own)
     # A question with fewer wrong answers than that is argued about with the first.
     assert by.under(replace(by.settings, target=90)).target(item(7)) == usual.target(item(7))
-
-
-class Compared(str):
-    """A name that counts how often it is compared with another."""
-
-    times = 0
-
-    def __eq__(self, other: object) -> bool:
-        Compared.times += 1
-        return str.__eq__(self, other)
-
-    __hash__ = str.__hash__
-
-
-def test_to_choose_many_attackers_takes_no_comparison_of_each_with_each() -> None:
-    agents = [Compared(f"text_critic_{number}") for number in range(1000)]
-    assert len(choose_attackers(AttackSettings(kind="response", number=900), agents, 0)) == 900
-    assert Compared.times < 10 * len(agents)
 
 
 @pytest.mark.parametrize(

@@ -1,21 +1,15 @@
 """The plan of a configuration: roles, models and learners, and the ablations of M3Prune's Table 3."""
 
-from typing import get_args
-
-import numpy as np
 import pytest
 
 from actors.errors import UserError
-from actors.messages import Modality, Question
-from actors.runtime.inline import Local
+from actors.messages import Modality
 from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.jobs import plan_of
 from experiments.planning.run_models import find_models
-from tests.support.topologies import topology as topology_of
-from topologies.baselines import random_like
 from topologies.catalogue import METHODS, find_methods
-from topologies.learning.learned_topology import Inference, LearnedTopology, make_learner, split
+from topologies.learning.learned_topology import make_learner
 from topologies.learning.learner import Learner
 
 OPENAI = ["experiment=mmqa_prune", "model=openai", "model.name=A", "model.base_url=http://a/v1"]
@@ -154,33 +148,6 @@ def test_a_role_that_nobody_has_is_told_the_nearest() -> None:
     plan_of(load([*words, "roles.graph_planner.model.name=x"]))
     with pytest.raises(UserError, match=r"^roles\.text_critic: "):
         plan_of(load([*words, "roles.text_critic.model.name=x"]))
-
-
-def test_a_random_graph_has_as_many_edges_as_the_pruned_one_and_differs_by_question() -> None:
-    [pruned] = split(learner().inference_wirings())
-    wire = random_like(pruned, seed=1)
-    first, again, other = wire(Question("q1", "")), wire(Question("q1", "")), wire(Question("q2", ""))
-    assert len(first.spatial) == len(other.spatial) == len(pruned.spatial)
-    assert len(first.temporal) == len(pruned.temporal)
-    np.testing.assert_array_equal(first.spatial, again.spatial)
-    assert (first.spatial != other.spatial).any()
-
-
-async def test_m3prune_answers_along_one_wiring_or_a_sampled_one() -> None:
-    from tests.topologies.test_discussion import Recording
-
-    names = [f"a{number}" for number in range(9)]
-    wirings = []
-    for inference in get_args(Inference):
-        topology = LearnedTopology("m3prune", names, Local(learner()), inference)
-        with pytest.raises(RuntimeError, match="freeze"):
-            _ = topology.common
-        await topology.freeze()
-        assert topology_of("m3prune", None, Config(), names, topology) is topology
-        traces = [await topology.answer(Question(f"q{n}", "?"), Recording().ask, seed=1) for n in range(2)]
-        wirings.append([trace.spatial for trace in traces])
-    assert wirings[0][0] == wirings[0][1]
-    assert wirings[1][0] != wirings[1][1]
 
 
 def test_roles_with_equal_models_share_one_and_those_with_the_run_s_own_ask_that() -> None:
