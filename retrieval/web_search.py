@@ -117,22 +117,30 @@ def read_results(data: Mapping[str, Any]) -> Results:
     graph = data.get("knowledgeGraph")
     if isinstance(graph, dict):
         attributes = graph.get("attributes")
-        facts = [f"{name}: {value}" for name, value in attributes.items()] if isinstance(attributes, dict) else []
+        facts: list[str] = []
+        if isinstance(attributes, dict):
+            facts = [f"{name}: {value}" for name, value in attributes.items()]
         results.append(_result(graph, graph.get("type"), graph.get("description"), "; ".join(facts)))
 
     pages = data.get("organic")
-    for page in pages if isinstance(pages, list) else ():
-        if isinstance(page, dict):
-            results.append(_result(page, page.get("snippet"), page.get("date")))
+    if isinstance(pages, list):
+        for page in pages:
+            if isinstance(page, dict):
+                results.append(_result(page, page.get("snippet"), page.get("date")))
 
     return [result for result in results if result["text"]][:RESULTS]
 
 
 def _result(entry: Mapping[str, Any], *texts: Any) -> dict[str, str]:
     link = entry.get("link") or entry.get("descriptionLink") or entry.get("website") or ""
-    sentences = [text.strip().rstrip(".") for text in texts if isinstance(text, str) and text.strip()]
-    text = ". ".join(dict.fromkeys(sentences))
-    return {"title": str(entry.get("title") or ""), "text": f"{text}." if text else "", "link": str(link)}
+    sentences: list[str] = []
+    for text in texts:
+        if isinstance(text, str) and text.strip():
+            sentences.append(text.strip().rstrip("."))
+    joined_sentences = ". ".join(dict.fromkeys(sentences))
+    if joined_sentences:
+        joined_sentences += "."
+    return {"title": str(entry.get("title") or ""), "text": joined_sentences, "link": str(link)}
 
 
 def as_hits(results: Results, k: int) -> tuple[Hit, ...]:

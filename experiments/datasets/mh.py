@@ -166,8 +166,11 @@ class Mh(Benchmark):
 
     def captions(self) -> Mapping[str, str]:
         """Lists people's captions, by entity: a label of Table 4's Sim., hidden from agents that describe."""
-        sources = chain.from_iterable(self.entities.values())
-        return {source.doc: source.text for source in sources if source.kind is Kind.IMAGE and source.text}
+        captions: dict[str, str] = {}
+        for source in chain.from_iterable(self.entities.values()):
+            if source.kind is Kind.IMAGE and source.text:
+                captions[source.doc] = source.text
+        return captions
 
     def pictures_of(self, id: str) -> list[Source]:
         question = self.questions[id]

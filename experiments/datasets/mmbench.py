@@ -69,7 +69,11 @@ class MmBenchRow:
 
 def with_options(row: dict[str, Any]) -> dict[str, Any]:
     """Adds the choices: the columns of one capital letter, unless they are blank."""
-    options = {letter: row[letter] for letter in ascii_uppercase if row.get(letter, "").strip()}
+    options: dict[str, str] = {}
+    for letter in ascii_uppercase:
+        choice = row.get(letter, "")
+        if choice.strip():
+            options[letter] = choice
     return row | {"options": options}
 
 

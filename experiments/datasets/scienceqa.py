@@ -185,7 +185,9 @@ class ScienceQa(Benchmark):
             problems[pid] = problem
 
         # The release's other splits (minival, minitest, trainval) are made of these three.
-        pids = {pid for split in ("train", "val", "test") for pid in self.splits.get(split, ())}
+        pids = set[str]()
+        for split in ("train", "val", "test"):
+            pids.update(self.splits.get(split, ()))
         present = len(pids & problems.keys())
         if present < len(pids):
             self.note(f"scienceqa: {path} has {present:,} of the release's {len(pids):,} problems")
@@ -196,7 +198,10 @@ class ScienceQa(Benchmark):
         """Caption and OCR text of pictures, by problem."""
         descriptions = dict(read_json(self.path("captions"), CAPTIONS).captions)
         ocr = self.folder.file("ocrs.json")
-        for _, pid, words in read_members(ocr, OCR, "problem") if ocr else ():
+        if ocr is None:
+            return descriptions
+
+        for _, pid, words in read_members(ocr, OCR, "problem"):
             if words:
                 descriptions[pid] = f"{descriptions.get(pid, '')} Lettering: {words}.".lstrip()
         return descriptions

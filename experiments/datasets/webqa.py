@@ -99,7 +99,10 @@ class WebQa(Benchmark):
 
     def split(self, name: str, count: int | None) -> Iterator[Item]:
         path = self.path(QUESTIONS)
-        records = [(f"{path}, question {id}", record) for id, record in self.questions.items() if record.split == name]
+        records: list[tuple[str, WebQaQuestion]] = []
+        for id, record in self.questions.items():
+            if record.split == name:
+                records.append((f"{path}, question {id}", record))
         return each(self.chosen(records, itemgetter(0), count), item_of)
 
     def sources(self) -> Iterator[Source]:

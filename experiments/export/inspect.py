@@ -159,5 +159,9 @@ def _usage(record: Scored | Message) -> im.ModelUsage:
 
 def _fields(record: object, names: tuple[str, ...]) -> dict[str, Any]:
     """Fields of a record that are not empty."""
-    values = {name: getattr(record, name) for name in names}
-    return {name: value for name, value in values.items() if value not in ("", None, ())}
+    values: dict[str, Any] = {}
+    for name in names:
+        value = getattr(record, name)
+        if value not in ("", None, ()):
+            values[name] = value
+    return values

@@ -54,8 +54,12 @@ class Explained(Record):
     @property
     def culprits(self) -> list[str]:
         """Agents that change the answer, alone or with a turn."""
-        decisive = [effect for effect in self.effects if effect.changed and effect.kind in ("turn", "agent")]
-        return [effect.of.rpartition("/")[2] for effect in decisive]
+        agents: list[str] = []
+        for effect in self.effects:
+            if effect.changed and effect.kind in ("turn", "agent"):
+                # A turn's id ends with its agent.
+                agents.append(effect.of.rpartition("/")[2])
+        return agents
 
 
 def explained(run: RunFolder) -> Iterator[Explained]:

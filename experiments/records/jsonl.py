@@ -226,8 +226,13 @@ def cut_to(path: Path, size: int, without: Collection[int] = ()) -> None:
             if not file.read(1):
                 return
 
+    def kept_lines() -> Iterator[bytes]:
+        for place, line in placed(path):
+            if place < size and place not in without:
+                yield line
+
     if is_packed or without:
-        write_atomically(path, (line for place, line in placed(path) if place < size and place not in without))
+        write_atomically(path, kept_lines())
     else:
         path.touch()
         os.truncate(path, size)

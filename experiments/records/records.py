@@ -97,7 +97,12 @@ def _plain(value: Any) -> dict[str, Any]:
     """Returns a mapping as JSON has it, or a dataclass without fields at their default."""
     if isinstance(value, Mapping):
         return dict(value)
-    return {f.name: part for f in _fields(value.__class__) if (part := getattr(value, f.name)) != f.default}
+    plain: dict[str, Any] = {}
+    for each in _fields(value.__class__):
+        part = getattr(value, each.name)
+        if part != each.default:
+            plain[each.name] = part
+    return plain
 
 
 def encode_trace(trace: Trace) -> str:

@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from itertools import chain
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -137,9 +138,9 @@ class Tracker:
 
         self._call("log", send)
 
-    def summary(self, metrics: Mapping[str, Any], figures: Sequence[Path] = (), used: Usage | None = None) -> None:
+    def summary(self, metrics: Mapping[str, Any], figures: Sequence[Path] = (), usage: Usage | None = None) -> None:
         """Logs metrics.json, figures, discussions, usage and learned graphs."""
-        self._call("summarise", lambda run: summarise(run, self._path, metrics, figures, used))
+        self._call("summarise", lambda run: summarise(run, self._path, metrics, figures, usage))
 
     def finish(self, exit_code: int = 0) -> None:
         """Ends the W&B run within the time that it has. Does nothing when called again."""
@@ -235,7 +236,7 @@ def _tear_down(kill: bool) -> None:
 
 
 def summarise(
-    run: wandb.Run, path: Path, metrics: Mapping[str, Any], figures: Sequence[Path], used: Usage | None
+    run: wandb.Run, path: Path, metrics: Mapping[str, Any], figures: Sequence[Path], usage: Usage | None
 ) -> None:
     """Logs metrics.json, figures, discussions, usage and learned graphs of the run folder `path`.
 
@@ -247,22 +248,25 @@ def summarise(
     folder = RunFolder(path)
     methods: Mapping[str, Mapping[str, Any]] = metrics["methods"]
     # A method may lack columns of others: the success of an attack, or what its older records do not have.
-    columns = dict.fromkeys(column for row in methods.values() for column in row)
     method_columns: dict[str, list[Any]] = {"method": list(methods)}
-    for column in columns:
-        method_columns[column] = [row.get(column) for row in methods.values()]
+    for column in chain.from_iterable(methods.values()):
+        if column not in method_columns:
+            method_columns[column] = [row.get(column) for row in methods.values()]
 
     scores = sorted(folder.scores(), key=attrgetter("question", "method"))
-    shown = scores[:MOST_ROWS]
-    discussion_columns = {name: [getattr(scored, name) for scored in shown] for name in COLUMNS}
+    logged_scores = scores[:MOST_ROWS]
+    discussion_columns: dict[str, list[Any]] = {}
+    for name in COLUMNS:
+        discussion_columns[name] = [getattr(scored, name) for scored in logged_scores]
 
     images = {f"figures/{figure.stem}": wandb.Image(str(figure)) for figure in figures}
     tables = {"methods": table_of(method_columns), "discussions": table_of(discussion_columns)}
     run.log({**tables, **images})
 
     groups: dict[str, Mapping[str, Any]] = {**methods, **metrics["paired"]}
-    groups["usage"] = asdict(used) if used else {}
-    groups["discussions"] = {"shown": len(shown), "left_out": len(scores) - len(shown)}
+    if usage is not None:
+        groups["usage"] = asdict(usage)
+    groups["discussions"] = {"shown": len(logged_scores), "left_out": len(scores) - len(logged_scores)}
     for method, row in metrics.get("judged", {"methods": {}})["methods"].items():
         groups[f"judged/{method}"] = row
     for group, values in groups.items():

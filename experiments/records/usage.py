@@ -71,23 +71,23 @@ class PhaseUsage(Record):
 class UsageLog:
     """Writes usage.jsonl, alone. Used while the folder's `Recorder` is open, which keeps other writers out.
 
-    `used` returns every agent's usage so far; `every_s` seconds lie between lines, where an event loop runs.
+    `read_usage` returns every agent's usage so far; `every_s` seconds lie between lines, where an event loop runs.
     """
 
-    def __init__(self, folder: RunFolder, used: Callable[[], UsageByAgent], every_s: float = EVERY_S) -> None:
+    def __init__(self, folder: RunFolder, read_usage: Callable[[], UsageByAgent], every_s: float = EVERY_S) -> None:
         self._path = folder.path / USAGE
-        self._used = used
+        self._read_usage = read_usage
         self._every_s = every_s
         jsonl.cut(self._path)
 
     @contextmanager
-    def phase(self, name: str, used: Callable[[], UsageByAgent] | None = None) -> Iterator[None]:
+    def phase(self, name: str, read_usage: Callable[[], UsageByAgent] | None = None) -> Iterator[None]:
         """Appends the usage of the block inside, regularly and at its end, even an end by an error.
 
-        `used` returns the usage of this phase alone, where others go on side by side. Raises UserError where the line
-        at the end cannot be written, and no other error has ended the phase.
+        `read_usage` returns the usage of this phase alone, where others go on side by side. Raises UserError where the
+        line at the end cannot be written, and no other error has ended the phase.
         """
-        phase = _OpenPhase(self._path, name, used or self._used)
+        phase = _OpenPhase(self._path, name, read_usage or self._read_usage)
         timer: asyncio.TimerHandle | None = None
 
         def tick() -> None:
@@ -119,16 +119,16 @@ class UsageLog:
 class _OpenPhase:
     """Phase that goes on, whose usage is written as increments."""
 
-    def __init__(self, path: Path, name: str, used: Callable[[], UsageByAgent]) -> None:
+    def __init__(self, path: Path, name: str, read_usage: Callable[[], UsageByAgent]) -> None:
         self._path = path
         self._name = name
-        self._used = used
-        self._usage = dict(used())
+        self._read_usage = read_usage
+        self._usage = dict(read_usage())
         self._read_at = time.monotonic()
 
     def append(self) -> None:
         """Writes the usage since the last line."""
-        usage = dict(self._used())
+        usage = dict(self._read_usage())
         read_at = time.monotonic()
         increments: dict[str, Usage] = {}
 

@@ -79,7 +79,10 @@ class Compared:
         """Makes the page: tests of shared methods, the settings that differ, the discussions."""
         links = [Markup('<a href="run/{}/">{}</a>').format(quote(name), name) for name in self.names]
         # The methods' names have their run in front.
-        shared = [(a, b) for a, b in combinations(self.answers, 2) if a[2:] == b[2:]]
+        shared: list[tuple[str, str]] = []
+        for a, b in combinations(self.answers, 2):
+            if a[2:] == b[2:]:
+                shared.append((a, b))
         tests = paired_tests(self.answers, shared, 0, "paired", self.margin)
         methods = Section("Methods", ["The runs have no method and question in common."])
         if tests:
@@ -109,5 +112,8 @@ def comparisons(root: Root, name: str) -> ResultTable:
     """Links from a run's page to comparisons with the folder's other runs."""
     link = Markup('<a href="{}compare?run={}&amp;run={}">{}</a>')
     up = "../" * (2 + name.count("/"))
-    rows = [(link.format(up, quote(name), quote(other), other),) for other in root.names() if other != name]
+    rows: list[tuple[str, ...]] = []
+    for other_name in root.names():
+        if other_name != name:
+            rows.append((link.format(up, quote(name), quote(other_name), other_name),))
     return ResultTable(("run",), rows, title="Compare with another run")

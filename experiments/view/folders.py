@@ -59,7 +59,9 @@ class Root:
     def trials(self, sweep: str) -> Iterator[str]:
         """Names of a sweep's trials, as `run` takes them."""
         path = self.path / sweep / TRIALS
-        for trial in sorted(os.listdir(path)) if _is_folder(path) else []:
+        if not _is_folder(path):
+            return
+        for trial in sorted(os.listdir(path)):
             if _is_folder(path / trial) and _is_file(path / trial / CONFIG):
                 yield f"{sweep}/{TRIALS}/{trial}"
 

@@ -5,6 +5,7 @@ A clue describes entities by row, passage or picture; a draft is a question abou
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from itertools import chain
 from random import Random
 
 from experiments.datasets.sample.scene import NUMBERS, SHAPES, article, plural
@@ -372,7 +373,7 @@ def intersected(describe_first: Describe, describe_second: Describe) -> Make:
 
 def joined(*parts: Iterable[tuple[str, str]]) -> Support:
     """Joins lists of documents, each document once."""
-    return tuple(dict.fromkeys(document for part in parts for document in part))
+    return tuple(dict.fromkeys(chain.from_iterable(parts)))
 
 
 @dataclass(frozen=True, slots=True)

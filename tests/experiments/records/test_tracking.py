@@ -50,7 +50,7 @@ def test_an_offline_run_lies_in_the_run_folder(run: RunFolder, metrics: Metrics)
         "tracker = Tracker(path, {'seed': 1, 'job': 'prune', 'data': {'name': 'sample'}}, settings)\n"
         "tracker.log({'stage': 1, 'step': 1, 'rank': -0.2})\n"
         "from actors.messages import Usage\n"
-        "tracker.summary(json.loads((path / 'metrics.json').read_text()), used=Usage(calls=7))\n"
+        "tracker.summary(json.loads((path / 'metrics.json').read_text()), usage=Usage(calls=7))\n"
         "tracker.finish()\n"
     )
     # A process of its own: W&B may write the last of a run as late as at exit.
