@@ -187,6 +187,7 @@ def test_words_of_any_language_and_length_are_found(
         assert ids(store.search(Search(query, 1, mode=mode))) == [id]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.one_of(st.text(max_size=60), st.text(alphabet="ab \"'():*^~+-AND\\/[]{}!?%;_\ud83d", max_size=30)),
@@ -251,6 +252,7 @@ def _open_and_search(folder: str) -> list[str]:
     return ids(Store.open(Path(folder), corpus, LexicalEncoder()).search(Search("the mill of Dravaville", 3)))
 
 
+@pytest.mark.slow
 def test_two_processes_may_build_at_once(tmp_path: Path) -> None:
     with multiprocessing.get_context("spawn").Pool(2) as processes:
         first, second = processes.map(_open_and_search, [str(tmp_path)] * 2, chunksize=1)

@@ -80,7 +80,7 @@ def test_splits_sources_and_scores_conform(kind: str, root: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [*FILES, "tatqa:containment"])
-@settings(derandomize=True, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(derandomize=True, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(answer=answers)
 def test_any_text_has_a_score(kind: str, dataset_by_metric: Dataset, answer: str) -> None:
     for item in dataset_by_metric.evaluate():
