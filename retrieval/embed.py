@@ -263,10 +263,18 @@ class SentenceEncoder:
 def _folder_digest(folder: Path) -> str:
     """Digests name, size and date of a local model's files, which change with training. Empty for a name."""
     stats: list[tuple[str, int, int]] = []
-    for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
+    if not folder.is_dir():
+        return ""
+
+    for path in sorted(folder.rglob("*")):
         if path.is_file():
-            stats.append((str(path.relative_to(folder)), path.stat().st_size, path.stat().st_mtime_ns))
-    return f"-{hashlib.blake2b(repr(stats).encode(), digest_size=8).hexdigest()}" if stats else ""
+            stat = path.stat()
+            stats.append((str(path.relative_to(folder)), stat.st_size, stat.st_mtime_ns))
+
+    if not stats:
+        return ""
+    digest = hashlib.blake2b(repr(stats).encode(), digest_size=8)
+    return f"-{digest.hexdigest()}"
 
 
 def _unit(vectors: Vectors) -> Vectors:
@@ -283,8 +291,10 @@ ENCODERS: Mapping[str, Callable[[], Encoder]] = {LEXICAL: LexicalEncoder}
 
 def is_pretrained(name: str) -> bool:
     """True for the name of an encoder that sentence-transformers loads."""
-    # `late:name` has the form of a reference, too.
-    return name.startswith(LATE) or not (name in ENCODERS or is_reference(name) or name in installed("encoders"))
+    # Such a name has the form of a reference, too.
+    if name.startswith(LATE):
+        return True
+    return name not in ENCODERS and not is_reference(name) and name not in installed("encoders")
 
 
 def make_encoder(name: str, key: str = "retrieval.encoder") -> Encoder:
@@ -332,9 +342,11 @@ def _features(word: str, dim: int) -> tuple[npt.NDArray[np.intp], Vectors]:
         # With marks, beginnings and ends of words are distinct n-grams.
         marked = f"<{word}>"
         for length in (3, 4, 5):
-            features += [marked[start : start + length] for start in range(len(marked) - length + 1)]
+            for start in range(len(marked) - length + 1):
+                features.append(marked[start : start + length])
 
-    weights = np.full(len(features), GRAMS / math.sqrt(max(1, len(features) - 1)), dtype=np.float32)
+    grams = max(1, len(features) - 1)
+    weights = np.full(len(features), GRAMS / math.sqrt(grams), dtype=np.float32)
     weights[0] = 1.0
     places = np.empty(len(features), dtype=np.intp)
 

@@ -115,7 +115,9 @@ class KnowledgeGraph:
 
         def entity_rank(ranked: Ranked) -> int:
             row, _ = ranked
-            return min(ranks.get(row["head_key"], len(keys)), ranks.get(row["tail_key"], len(keys)))
+            head_rank = ranks.get(row["head_key"], len(keys))
+            tail_rank = ranks.get(row["tail_key"], len(keys))
+            return min(head_rank, tail_rank)
 
         by_text, by_vector = self._edges(" ".join(words), [_touching(keys), *where])
         return [sorted(by_vector, key=entity_rank), by_vector, by_text]

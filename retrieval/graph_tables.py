@@ -153,5 +153,6 @@ def _batches(columns: pa.Schema, rows: Iterator[Sequence[Any]], encoder: Encoder
     while chunk := list(islice(rows, BATCH_ROWS)):
         values = zip(*chunk, strict=True)
         arrays = [pa.array(column, field.type) for column, field in zip(values, columns, strict=True)]
-        arrays.append(vector_column(encoder, [Source("", "", Kind.TEXT, "", row[body]) for row in chunk]))
+        texts = [Source("", "", Kind.TEXT, "", row[body]) for row in chunk]
+        arrays.append(vector_column(encoder, texts))
         yield pa.record_batch(arrays, schema=_with_vectors(columns, encoder))

@@ -46,7 +46,8 @@ def open_index(folder: Path, corpus: Corpus, encoders: Encoders) -> tuple[Table,
     """
     key = "\x1f".join([corpus_digest(corpus, encoders.pictures.reads_pictures), encoders.fingerprint, LAYOUT])
     # LanceDB takes a relative path that starts with "db" for a cloud address.
-    target = folder.absolute() / f"index-{hashlib.blake2b(key.encode(), digest_size=12).hexdigest()}"
+    digest = hashlib.blake2b(key.encode(), digest_size=12)
+    target = folder.absolute() / f"index-{digest.hexdigest()}"
     built(target, lambda empty: _build(empty, corpus, encoders))
     (table,) = opened(target, {TABLE: "rows"})
     return table, target
@@ -79,9 +80,16 @@ def _batches(corpus: Corpus, encoders: Encoders, schema: pa.Schema) -> Iterator[
     """Yields the corpus, of which few batches are in memory at a time."""
     sources = corpus()
     while chunk := list(islice(sources, BATCH_ROWS)):
-        rows = [(s.id, s.doc, s.kind.value, well_formed(s.title), words_of(s), s.image) for s in chunk]
-        arrays: list[pa.Array] = [pa.array(column, pa.string()) for column in zip(*rows, strict=True)]
-        arrays += [_vectors(encoders, column, chunk) for column in encoders.columns]
+        rows: list[tuple[str | None, ...]] = []
+        for source in chunk:
+            title = well_formed(source.title)
+            rows.append((source.id, source.doc, source.kind.value, title, words_of(source), source.image))
+
+        arrays: list[pa.Array] = []
+        for values in zip(*rows, strict=True):
+            arrays.append(pa.array(values, pa.string()))
+        for column in encoders.columns:
+            arrays.append(_vectors(encoders, column, chunk))
         yield pa.record_batch(arrays, schema=schema)
 
 

@@ -5,8 +5,10 @@ import importlib
 import importlib.util
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,23 @@ from actors.pictures import identity, read_picture
 SURE = 0.6  # least confidence of a recognised word, as in ViDoRAG
 SAME_LINE = 0.5  # the vertical overlap of two boxes on one line, as a share of the lower one's height
 
-Box = tuple[float, float, float, float]  # left, top, right, bottom in pixels
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Place of a word in pixels."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    @property
+    def height(self) -> float:
+        return self.bottom - self.top
+
+    @property
+    def middle(self) -> float:
+        return (self.top + self.bottom) / 2
 
 
 class Ocr:
@@ -37,8 +55,9 @@ class Ocr:
         Raises OSError when the picture or the folder cannot be used.
         """
         # The engine's version is part of the digest: another version reads the picture again.
-        digest = hashlib.blake2b(identity(picture), digest_size=16, person=self._version.encode()[:16]).hexdigest()
-        file = self._folder / f"{digest}.txt"
+        engine = self._version.encode()[:16]
+        digest = hashlib.blake2b(identity(picture), digest_size=16, person=engine)
+        file = self._folder / f"{digest.hexdigest()}.txt"
         if not file.is_file():
             self._folder.mkdir(parents=True, exist_ok=True)
             with FileLock(self._folder / "reading.lock"):  # two runs at once would read the same pictures
@@ -52,14 +71,17 @@ class Ocr:
 
 def recognised(picture: Path) -> str:
     """Reads the text of a picture, line by line. Raises OSError when it cannot be opened."""
-    result = _engine()(np.asarray(read_picture(picture))[:, :, ::-1])  # the engine takes blue first
+    pixels = np.asarray(read_picture(picture))
+    recognise = _engine()
+    result = recognise(pixels[:, :, ::-1])  # the engine takes blue first
     if result.txts is None:
         return ""
     words: list[tuple[Box, str]] = []
     for corners, text, score in zip(result.boxes.tolist(), result.txts, result.scores, strict=True):
         if score >= SURE:
             across, down = zip(*corners, strict=True)
-            words.append(((min(across), min(down), max(across), max(down)), text))
+            box = Box(left=min(across), top=min(down), right=max(across), bottom=max(down))
+            words.append((box, text))
     return in_reading_order(words)
 
 
@@ -76,21 +98,22 @@ def available() -> bool:
 
 def in_reading_order(words: Sequence[tuple[Box, str]]) -> str:
     """Joins words into lines from top to bottom, each from left to right. Columns are not separated."""
-    lines: list[list[tuple[Box, str]]] = []
-    for word in sorted(words, key=lambda word: (word[0][1] + word[0][3], word[0][0])):
-        if lines and _same_line(lines[-1][0][0], word[0]):
-            lines[-1].append(word)
-        else:
-            lines.append([word])
+    # A line is the box of its first word, and each word with its left end.
+    lines: list[tuple[Box, list[tuple[float, str]]]] = []
+    for box, text in sorted(words, key=lambda word: (word[0].middle, word[0].left)):
+        if not lines or not _same_line(lines[-1][0], box):
+            lines.append((box, []))
+        _, line_words = lines[-1]
+        line_words.append((box.left, text))
 
     texts: list[str] = []
-    for line in lines:
-        line.sort(key=lambda word: word[0][0])
-        texts.append(" ".join(text for _, text in line))
+    for _, line_words in lines:
+        line_words.sort(key=itemgetter(0))
+        texts.append(" ".join(text for _, text in line_words))
 
     return "\n".join(texts)
 
 
 def _same_line(first: Box, second: Box) -> bool:
-    overlap = min(first[3], second[3]) - max(first[1], second[1])
-    return overlap > SAME_LINE * min(first[3] - first[1], second[3] - second[1])
+    overlap = min(first.bottom, second.bottom) - max(first.top, second.top)
+    return overlap > SAME_LINE * min(first.height, second.height)

@@ -114,7 +114,8 @@ class Store:
             elif search.mode == "vector":
                 ranked = rows.by_vector(k)
             else:
-                ranked = fused([rows.by_text(max(FUSED_ROWS, k)), rows.by_vector(max(FUSED_ROWS, k))])[:k]
+                fused_rows = max(FUSED_ROWS, k)
+                ranked = fused([rows.by_text(fused_rows), rows.by_vector(fused_rows)])[:k]
 
         return [Hit(source_of(row), score) for row, score in ranked]
 

@@ -111,4 +111,9 @@ def fused(rankings: Sequence[Sequence[Ranked]]) -> list[Ranked]:
 
 
 def quoted(names: Iterable[str]) -> str:
-    return ", ".join("'" + well_formed(name).replace("'", "''") + "'" for name in sorted(set(names)))
+    """Writes names as a list in SQL, each once."""
+    literals: list[str] = []
+    for name in sorted(set(names)):
+        escaped_name = well_formed(name).replace("'", "''")
+        literals.append(f"'{escaped_name}'")
+    return ", ".join(literals)

@@ -94,7 +94,10 @@ def of_row(title: str, text: str) -> Iterator[Edge]:
     name = next(iter((*unlabelled, *worded, *(value for _, value in cells))), "")
 
     page, dash, table = title.rpartition(" - ")
-    yield (name, f"{LISTED} {table} of", page) if dash else (name, LISTED, title)
+    if dash:
+        yield name, f"{LISTED} {table} of", page
+    else:
+        yield name, LISTED, title
     for header, value in cells:
         yield name, header, value
 
@@ -171,11 +174,16 @@ def distinct(edges: Iterable[Edge]) -> list[Edge]:
     """Cleans edges, in order and each once. Leaves out those with an empty part or a head that is no name."""
     tidy: dict[Edge, None] = {}
     for edge in edges:
-        # Without the bar that separates the parts of a triple in a reply.
-        head, relation, tail = (" ".join(part.replace("|", "/").split()).strip(" .,;:\"'") for part in edge)
+        head, relation, tail = map(_tidy, edge)
         if head and relation and tail and head != tail and len(head) <= LONGEST_NAME:
             tidy[head, relation, tail] = None
     return list(tidy)
+
+
+def _tidy(part: str) -> str:
+    # Without the bar that separates the parts of a triple in a reply.
+    words = part.replace("|", "/").split()
+    return " ".join(words).strip(" .,;:\"'")
 
 
 def _between(sentence: str, names: Sequence[Span], title: str) -> Iterator[Edge]:

@@ -150,5 +150,6 @@ def as_hits(results: Results, k: int) -> tuple[Hit, ...]:
         text = "\x1f".join((result["title"], result["text"], result["link"]))
         digest = hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
         id = f"web:{result['link']}#{digest}"
-        hits.setdefault(id, Hit(Source(id, id, Kind.TEXT, result["title"], result["text"]), 1 / rank))
+        source = Source(id, id, Kind.TEXT, result["title"], result["text"])
+        hits.setdefault(id, Hit(source, 1 / rank))
     return tuple(hits.values())

@@ -251,7 +251,10 @@ def clip(doc: str, title: str, caption: str, files: list[str]) -> list[Source]:
     if caption and not files:
         # An image source too: agents that read pictures get its text.
         return [Source(f"{doc}:1", doc, Kind.IMAGE, title, caption)]
-    return [Source(f"{doc}:{n}", doc, Kind.IMAGE, title, caption, file) for n, file in enumerate(files, start=1)]
+    sources: list[Source] = []
+    for number, file in enumerate(files, start=1):
+        sources.append(Source(f"{doc}:{number}", doc, Kind.IMAGE, title, caption, file))
+    return sources
 
 
 def entity_name(name: str, monster: str, monsters: Container[str]) -> str:

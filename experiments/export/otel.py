@@ -161,7 +161,10 @@ def write(run: Path, target: Path) -> str:
 
 def _with_hexadecimal_ids(fields: dict[str, Any]) -> dict[str, Any]:
     """Writes ids in hexadecimal: OTLP's JSON differs in them from JSON of other protocol buffers."""
-    return {key: base64.b64decode(value).hex() if key in IDS else value for key, value in fields.items()}
+    converted: dict[str, Any] = {}
+    for key, value in fields.items():
+        converted[key] = base64.b64decode(value).hex() if key in IDS else value
+    return converted
 
 
 def send(run: Path, address: str) -> str:

@@ -46,7 +46,9 @@ class Compared:
         for side, run_name, run in zip(SIDES, self.names, self.runs, strict=True):
             index = run.index()
             for group in index["groups"]:
-                groups.append({**group, "name": f"{side}.{group['name']}", "label": f"{side}: {group['label']}"})
+                name = f"{side}.{group['name']}"
+                label = f"{side}: {group['label']}"
+                groups.append({**group, "name": name, "label": label})
             for entry in index["entries"]:
                 method = entry["group"]
                 entries.append({**entry, "group": f"{side}.{method}", "run": run_name, "of": method})

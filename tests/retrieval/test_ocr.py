@@ -21,10 +21,10 @@ def page(file: Path, *lines: str) -> Path:
 @pytest.mark.parametrize("order", list(itertools.permutations(range(4))))
 def test_lines_go_from_top_to_bottom_and_left_to_right(order: tuple[int, ...]) -> None:
     words = [
-        ((0.0, 0.0, 40.0, 20.0), "Steam"),
-        ((60.0, 4.0, 90.0, 22.0), "explosion"),
-        ((50.0, 40.0, 90.0, 60.0), "C"),
-        ((0.0, 42.0, 30.0, 60.0), "195"),
+        (ocr.Box(0.0, 0.0, 40.0, 20.0), "Steam"),
+        (ocr.Box(60.0, 4.0, 90.0, 22.0), "explosion"),
+        (ocr.Box(50.0, 40.0, 90.0, 60.0), "C"),
+        (ocr.Box(0.0, 42.0, 30.0, 60.0), "195"),
     ]
     assert ocr.in_reading_order([words[n] for n in order]) == "Steam explosion\n195 C"
 

@@ -67,7 +67,8 @@ def write_sample(folder: Path, seed: int = 0, train: int = 120, dev: int = 200) 
         (unfinished / PICTURES).mkdir(parents=True)
         release = build(seed, train, dev)
         for stem, records in release.files.items():
-            (unfinished / f"{stem}.jsonl").write_text("".join(f"{json.dumps(record)}\n" for record in records))
+            lines = [f"{json.dumps(record)}\n" for record in records]
+            (unfinished / f"{stem}.jsonl").write_text("".join(lines))
         for image_id, scene in release.scenes.items():
             (unfinished / PICTURES / f"{image_id}.png").write_bytes(draw(scene))
         (unfinished / CONTENT).write_text(content)
@@ -219,9 +220,11 @@ def _pool(supporting: list[str], near: list[str], far: list[str], size: int, rng
     pool = list(dict.fromkeys(supporting))
     near = [doc for doc in near if doc not in pool]
     # Two places at least stay for documents of other shelves.
-    pool += rng.sample(near, max(0, min(len(near), size - 2 - len(pool))))
+    near_places = max(0, size - 2 - len(pool))
+    pool += rng.sample(near, min(len(near), near_places))
+    far_places = max(0, size - len(pool))
     # From the first shelves only: those of the question's own kind, then others.
-    pool += rng.sample(far[: 3 * size], max(0, min(len(far), size - len(pool))))
+    pool += rng.sample(far[: 3 * size], min(len(far), far_places))
     rng.shuffle(pool)
     return pool
 

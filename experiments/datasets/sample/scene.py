@@ -69,7 +69,9 @@ def draw(scene: Scene) -> bytes:
     ground = GROUNDS[scene.ground]
     image = Image.new("RGB", (SIZE, SIZE), ground)
     canvas = ImageDraw.Draw(image)
-    things = [group for group in scene.groups for _ in range(group.count)]
+    things: list[Things] = []
+    for group in scene.groups:
+        things += [group] * group.count
     height = SIZE - LETTERING if scene.words else SIZE
 
     def cell_side(columns: int) -> float:
@@ -109,10 +111,17 @@ def _draw_shape(
     """Draws a shape in the box at `x`, `y` with side `side` (pixels)."""
 
     def at(*numbers: float) -> list[tuple[float, float]]:
-        return [(x + u * side, y + v * side) for u, v in zip(numbers[::2], numbers[1::2], strict=True)]
+        points: list[tuple[float, float]] = []
+        for u, v in zip(numbers[::2], numbers[1::2], strict=True):
+            points.append((x + u * side, y + v * side))
+        return points
 
     def around(u: float, v: float, width: float, height: float) -> list[tuple[float, float]]:
         return at(u - width, v - height, u + width, v + height)
+
+    def pixels(width: float) -> int:
+        # One at least: a thin line on a small square would not be drawn.
+        return max(1, round(width * side))
 
     for stroke in SHAPES[name]:
         fill = ground if stroke.startswith("hole ") else colour
@@ -126,8 +135,7 @@ def _draw_shape(
                 canvas.rectangle(at(u, v, u + width, v + height), fill=fill)
             case "pie", [*box, start, end]:
                 canvas.pieslice(at(*box), start, end, fill=fill)
-            # One pixel at least: a thin line on a small square would not be drawn.
             case "line", [width, *points]:
-                canvas.line(at(*points), fill=fill, width=max(1, round(width * side)), joint="curve")
+                canvas.line(at(*points), fill=fill, width=pixels(width), joint="curve")
             case "ring", [width, u, v, radius, start, end]:
-                canvas.arc(around(u, v, radius, radius), start, end, fill=fill, width=max(1, round(width * side)))
+                canvas.arc(around(u, v, radius, radius), start, end, fill=fill, width=pixels(width))
