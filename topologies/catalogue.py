@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from actors.errors import UserError
@@ -34,7 +35,8 @@ _ONLINE = (credit, trust, blind_guard, geometric_median, e_process)
 _TEAMS = (baselines, twin, resilience, majority, suspicion, *_ONLINE, variants, dytopo)
 _BASELINES = (zero_shot, ddcot, mad, visual_retrieval, llava_mr2ag, core_mmrag)
 _SYSTEMS = (bdog, mmapg, mh_mmkg, omnisearch, vidorag, hm_rag, e_agent)
-METHODS: tuple[Method, ...] = tuple(method for module in (*_TEAMS, *_BASELINES, *_SYSTEMS) for method in module.METHODS)
+_MODULES = (*_TEAMS, *_BASELINES, *_SYSTEMS)
+METHODS: tuple[Method, ...] = tuple(chain.from_iterable(module.METHODS for module in _MODULES))
 OURS = {method.name: method for method in METHODS}
 # Traces lie in files that are named after methods, and these two after the phases before the evaluation.
 _PHASES = ("train", "calibrate")

@@ -5,6 +5,7 @@ every agent hears, from the previous round, itself and its neighbours by spatial
 `debate`).
 """
 
+import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -116,7 +117,7 @@ def speaking_order(spatial: Bools) -> Ints:
     """
     layers = nx.topological_generations(nx.from_numpy_array(spatial, create_using=nx.DiGraph))
     try:
-        return np.array([agent for layer in layers for agent in sorted(layer)], dtype=np.int64)
+        return np.array(list(itertools.chain.from_iterable(map(sorted, layers))), dtype=np.int64)
     except nx.NetworkXUnfeasible as error:
         raise ValueError("the spatial edges close a cycle: no agent could speak first") from error
 

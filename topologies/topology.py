@@ -125,7 +125,10 @@ class Wired:
         temporal = weighed_senders(wiring.temporal, wiring.temporal_p, wiring.agents)
         tasks: dict[tuple[int, int], asyncio.Task[Message]] = {}
         # Turns that wait for each other would wait forever.
-        TopologicalSorter({(t, i): [(t, j) for j in senders] for (t, i), senders in spatial.items()}).prepare()
+        sorter: TopologicalSorter[tuple[int, int]] = TopologicalSorter()
+        for (t, i), senders in spatial.items():
+            sorter.add((t, i), *((t, j) for j in senders))
+        sorter.prepare()
 
         async def speak(t: int, i: int) -> Message:
             """Waits for the turns that this one hears or remembers, and takes it."""

@@ -25,7 +25,8 @@ def blind_guard(transcript: Transcript) -> Floats:
     if len(messages) < 3:
         return scores
     is_other = 1 - np.eye(len(messages))
-    was_heard = np.array([[message.id in receiver.heard for message in messages] for receiver in messages]) * is_other
+    ids = [message.id for message in messages]
+    was_heard = np.array([np.isin(ids, receiver.heard) for receiver in messages]) * is_other
     neighbours = np.where(was_heard.any(axis=1, keepdims=True), was_heard, is_other)
     content = similarities([message.content for message in messages])
     answers = similarities([message.answer or "" for message in messages])

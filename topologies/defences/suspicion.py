@@ -1,6 +1,7 @@
 """Defences by suspicion: the complete graph without agents that stood out in unlabelled discussions."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
 
 import numpy as np
 
@@ -88,7 +89,7 @@ def features(traces: Sequence[Trace], questions: Questions) -> Floats:
             raise ValueError(f"discussions of different agents: {list(agents)} and {list(trace.agents)}")
         for agent, feature, value in observations(trace, questions[trace.question]):
             values.setdefault((agent, feature), []).append(value)
-    means = [np.mean(values.get((agent, feature), np.nan)) for agent in agents for feature in FEATURES]
+    means = [np.mean(values.get(occasion, np.nan)) for occasion in product(agents, FEATURES)]
     return np.array(means).reshape(-1, len(FEATURES))
 
 

@@ -117,7 +117,7 @@ class Confirmation:
         """Ends the confirmation: the winner's edges are left."""
         mean, error = leads(self.scores)
         remaining = self.left()
-        cut = any(bool((edges & ~remaining[kind]).any()) for kind, edges in self.existing.items())
+        cut = any((edges & ~remaining[kind]).any() for kind, edges in self.existing.items())
         needed_lead = (LEADS if cut else CLEAR) * error
         winner = int(np.where(mean > needed_lead, mean, 0).argmax())
         self._set(phase=CONFIRMED, winner=winner)

@@ -4,8 +4,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
+from topologies.learning.early_stopping import end_of_estimate
 from topologies.learning.edge_state import EdgeState
 from topologies.learning.effects import Estimate
 from topologies.learning.objective import Terms
@@ -55,6 +57,14 @@ class EdgeEstimator(ABC):
     @abstractmethod
     def learn(self, stage: Stage, discussions: Discussions) -> tuple[dict[str, Tensor], Terms]:
         """Changes the logits by one step. Returns the change, or the gradient, by kind, and the terms before it."""
+
+    def constant_chances(self, stage: Stage, p: float) -> dict[str, Tensor]:
+        """The same chance of every edge, by kind drawn."""
+        return {kind: torch.full_like(self.edges.logits[kind], p) for kind in stage.drawn}
+
+    def forecast_of_estimates(self, steps: int, steps_left: int) -> dict[str, Estimate]:
+        """Forecasts logits that are effects in units of their standard deviation."""
+        return {kind: end_of_estimate(logits, steps, steps_left) for kind, logits in self.edges.logits.items()}
 
     @abstractmethod
     def forecast(self, steps: int, steps_left: int) -> dict[str, Estimate]:

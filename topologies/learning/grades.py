@@ -5,7 +5,6 @@ import torch
 from scipy.stats import t
 from torch import Tensor
 
-from topologies.learning.early_stopping import end_of_estimate
 from topologies.learning.edge_state import EdgeState
 from topologies.learning.effects import Estimate, among_peers, bounded_logits
 from topologies.learning.estimator import Discussions, EdgeEstimator
@@ -33,7 +32,7 @@ class Competence(EdgeEstimator):
         self.state = {name: zeros.clone() for name in ("total", "squares", "number")}
 
     def chances(self, stage: Stage) -> dict[str, Tensor]:
-        return {kind: torch.full_like(self.edges.logits[kind], self.chance) for kind in stage.drawn}
+        return self.constant_chances(stage, self.chance)
 
     def lookahead(self, steps_left: int) -> int:
         return steps_left  # nothing is cut before the end
@@ -55,7 +54,7 @@ class Competence(EdgeEstimator):
         return change, terms
 
     def forecast(self, steps: int, steps_left: int) -> dict[str, Estimate]:
-        return {kind: end_of_estimate(logits, steps, steps_left) for kind, logits in self.edges.logits.items()}
+        return self.forecast_of_estimates(steps, steps_left)
 
     def begin(self, stage: Stage) -> None:
         """Goes on: grades are of all stages."""

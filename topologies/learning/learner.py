@@ -12,6 +12,7 @@ at any time.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from itertools import chain
 from pkgutil import resolve_name
 from typing import TypeVar
 
@@ -98,6 +99,7 @@ class Learner(StagedLearner):
             orders = torch.arange(number)
             orders -= orders % samples
         chances = self._estimator.chances(self._stage)
+        chances = {kind: self._edges.sharing.to_agents(kind, p) for kind, p in chances.items()}
         speaks = self._speaks(ended=False)
         generator = self.generator("wirings", draw, ahead)
         batches = [
@@ -105,7 +107,7 @@ class Learner(StagedLearner):
                 number,
                 self.rounds,
                 mask=mask,
-                chances={kind: self._edges.sharing.to_agents(kind, p) for kind, p in chances.items()},
+                chances=chances,
                 readers=self._readers(speaks, mask)[:, None],
                 generator=generator,
                 speaks=speaks,
@@ -202,7 +204,7 @@ class Learner(StagedLearner):
                 strict=True,
             )
             for present, logits, mean, variance in rounds:
-                if bool(present.any()):
+                if present.any():
                     forecast = Estimate(mean[present], variance[present])
                     block_wrong, block_total = misjudged(logits[present], forecast, cut, generator)
                     wrong += block_wrong
@@ -236,7 +238,8 @@ class Learner(StagedLearner):
 
     def edges_left(self) -> dict[str, int]:
         """Counts the present edges of every matrix so far, by "sender>receiver kind", as `EdgeState.counts` does."""
-        return self._edges.counts(block for stage in range(1, self.stage + 1) for block in self._stages[stage].blocks)
+        blocks = [self._stages[number].blocks for number in range(1, self.stage + 1)]
+        return self._edges.counts(chain.from_iterable(blocks))
 
     def probabilities(self) -> Edges[Floats]:
         """p * mask, float [sender, receiver]; the mean over rounds where they differ."""

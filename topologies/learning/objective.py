@@ -65,7 +65,7 @@ def leave_one_out(values: Tensor, questions: Tensor) -> Tensor:
     all K would shrink it by (K - 1) / K). Raises ValueError when a question has nothing to compare.
     """
     differences, number_of_others = _from_others(values, questions)
-    if bool((number_of_others < 1).any()):
+    if (number_of_others < 1).any():
         raise ValueError("a baseline needs at least two samples of each question: raise training.samples")
     return differences
 

@@ -231,7 +231,7 @@ class AgentRule(Once):
 
     def silent(self, stage: Stage, ended: bool) -> Tensor | None:
         dropped = self._weakest(stage) if ended and stage.number == 1 else self.state["dropped"]
-        return dropped if bool(dropped.any()) else None
+        return dropped if dropped.any() else None
 
     def _weakest(self, stage: Stage) -> Tensor:
         # Edges within a round decide: they all exist in both stages, temporal ones may be switched off.

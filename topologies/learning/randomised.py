@@ -6,7 +6,6 @@ from math import sqrt
 import torch
 from torch import Tensor
 
-from topologies.learning.early_stopping import end_of_estimate
 from topologies.learning.edge_state import EdgeState
 from topologies.learning.effects import (
     Estimate,
@@ -97,7 +96,7 @@ class Effects(EdgeEstimator):
 
     def chances(self, stage: Stage) -> dict[str, Tensor]:
         """Fair coins: they tell most about an edge, and following p was not better."""
-        return {kind: torch.full_like(self.edges.logits[kind], 0.5) for kind in stage.drawn}
+        return self.constant_chances(stage, 0.5)
 
     def lookahead(self, steps_left: int) -> int:
         return steps_left  # only pruning changes how it samples
@@ -248,8 +247,7 @@ class Effects(EdgeEstimator):
 
     def forecast(self, steps: int, steps_left: int) -> dict[str, Estimate]:
         # Of all stages: sums go on.
-        steps_done = int(self.state["steps"])
-        return {kind: end_of_estimate(logits, steps_done, steps_left) for kind, logits in self.edges.logits.items()}
+        return self.forecast_of_estimates(int(self.state["steps"]), steps_left)
 
     def begin(self, stage: Stage) -> None:
         self._set_logits(stage)  # a sender's edges of the first stage say what to expect of its new ones

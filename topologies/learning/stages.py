@@ -108,7 +108,7 @@ class Stage:
     @property
     def drawn(self) -> tuple[str, ...]:
         """Kinds of edges that are sampled: all, without the decision column where this stage does not learn it."""
-        return KINDS if bool(self.start["decision"].any()) else KINDS[:2]
+        return KINDS if self.start["decision"].any() else KINDS[:2]
 
 
 def stages_of(spec: LearnerSpec, sharing: LogitSharing) -> dict[int, Stage]:
@@ -138,6 +138,6 @@ def stages_of(spec: LearnerSpec, sharing: LogitSharing) -> dict[int, Stage]:
             learned_pairs = same_modality | spec.variant.inter
         start = {kind: exists[kind] & learned_pairs for kind in KINDS[:2]}
         start["decision"] = exists["decision"] & (is_last or not spec.variant.staged)
-        present = [block for block in blocks if bool(block.of(start[block.kind]).any())]
+        present = [block for block in blocks if block.of(start[block.kind]).any()]
         stages[number] = Stage(number, start, present, final=spec.variant.staged or is_last)
     return stages
