@@ -28,6 +28,7 @@ def number_of(text: str) -> float | None:
         return None
     if not math.isfinite(value) or (len(words) > 1 and _scale(words[1]) is None):
         return None
+
     with_unit = re.search(r"[\d.]+\s?[a-zA-Z]+", text)
     if with_unit:
         value *= _scale(with_unit[0]) or 1.0
@@ -103,6 +104,7 @@ def scaled(parts: tuple[str, ...]) -> Reading:
         if match and has_scale:
             scales.add(match[2].lower())
         amounts.append(match[1] if match and has_scale else part)
+
     last_has_scale = bool(parts) and amounts[-1] != parts[-1]
     if not last_has_scale or len(scales) > 1:
         return parts, ""

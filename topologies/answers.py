@@ -90,15 +90,18 @@ def choice_of(answer: str, choices: Sequence[str]) -> int | None:
         matches = [index for index, text in enumerate(texts) if form(text) == form(answer_text)]
         if matches:
             return _only(matches)
+
     letters = string.ascii_uppercase[: len(texts)]
     letter = _LETTER.fullmatch(answer_text)
     if letter:
         return _only([index for index, name in enumerate(letters) if name == letter[1].upper()])
+
     with_text = re.fullmatch(r"\(?([A-Za-z])[).:]\s*(.+)", answer_text, re.DOTALL)
     # A letter beyond the choices may be part of the text, which is compared below.
     if with_text and with_text[1].upper() in letters:
         index = letters.index(with_text[1].upper())
         return index if choice_of(with_text[2], choices) == index else None
+
     bare_text = answer_text.casefold().strip(_MARKS)
     if not bare_text:
         return None  # an answer of punctuation alone names none

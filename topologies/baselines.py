@@ -75,6 +75,7 @@ def random_like(wiring: Wiring, seed: int) -> Callable[[Question], Wiring]:
     def wire(question: Question) -> Wiring:
         # By the question's id: neither order nor concurrency changes the graph of a question.
         question_seed = derive_seed(seed, "random graph", question.id)
+
         decision = np.zeros(wiring.agents, dtype=bool)
         decision[np.random.default_rng(question_seed).permutation(wiring.agents)[:readers]] = True
         graph = graphs.random(wiring.agents, spatial, temporal, question_seed)
@@ -89,6 +90,7 @@ def _random_by_round(wiring: Wiring, seed: int) -> Wiring:
     speaks = np.zeros((wiring.rounds, wiring.agents), dtype=bool)
     spatial_numbers = np.bincount(wiring.spatial[:, 0], minlength=wiring.rounds)
     temporal_numbers = np.bincount(wiring.temporal[:, 0], minlength=wiring.rounds)
+
     spatial = np.zeros((wiring.rounds, wiring.agents, wiring.agents), dtype=bool)
     temporal = np.zeros_like(spatial)
     for round, number in enumerate(wiring.taking_part.sum(axis=1).tolist()):
@@ -102,6 +104,7 @@ def _random_by_round(wiring: Wiring, seed: int) -> Wiring:
             pairs = np.argwhere(np.outer(speaks[round - 1], speaks[round]))
             drawn_pairs = draw.permutation(pairs)[: temporal_numbers[round]]
             temporal[round, drawn_pairs[:, 0], drawn_pairs[:, 1]] = True
+
     decision = np.zeros(wiring.agents, dtype=bool)
     decision[draw.permutation(np.flatnonzero(speaks[-1]))[: int(wiring.decision.sum())]] = True
     return Wiring.of_matrices(spatial, temporal, decision, speaks=speaks)

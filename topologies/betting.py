@@ -19,13 +19,16 @@ def capitals(values: Floats, means: Floats) -> tuple[Floats, Floats]:
     """
     gains = values[:, None] - means
     count = np.arange(1, len(values) + 1)[:, None]
+
     # As if one value had been seen before the first: no deviation, and half the largest variance.
     mean = np.zeros_like(gains)
     mean[1:] = (np.cumsum(gains, axis=0) / (count + 1))[:-1]
     square = np.full_like(gains, 0.5)
     square[1:] = ((np.cumsum(gains**2, axis=0) + 0.5) / (count + 1))[:-1]
+
     share_above = np.clip(mean / square, 0, MOST / (1 + means + 1e-12))
     share_below = np.clip(-mean / square, 0, MOST / (1 - means + 1e-12))
+
     above = np.cumprod(1 + share_above * gains, axis=0)
     below = np.cumprod(1 - share_below * gains, axis=0)
     return above.astype(np.float64), below.astype(np.float64)

@@ -72,12 +72,15 @@ class DyTopo:
             turns.append(goal)
             if number > 1 and goal.values(FieldKind.ENOUGH) == ("yes",):
                 break
+
             edges += [(number, sender, receiver) for sender, receiver in np.argwhere(hears).tolist()]
+
             task = replace(SPEAK, inputs=input_lines(FieldKind.INSTRUCTION, goal.values(GOAL)))
             round_turns = []
             for agent, senders in zip(self.agents, hears.T, strict=True):
                 heard = heard_equally(last_messages[sender] for sender in np.flatnonzero(senders))
                 round_turns.append(discussion.turn(agent, number, heard, recall=earlier, task=task))
+
             last_messages = await ask_together(ask, round_turns)
             turns += last_messages
             if number < self.rounds:
@@ -94,6 +97,7 @@ class DyTopo:
         texts = [text for text in dict.fromkeys([*offers, *needs]) if text]
         if not texts:
             return np.zeros((len(messages), len(messages)), dtype=bool)
+
         vectors = dict(zip(texts, await self._library.embed(texts), strict=True))
         unstated = np.zeros_like(vectors[texts[0]])
         offer_vectors = np.stack([vectors.get(text, unstated) for text in offers])

@@ -62,6 +62,7 @@ def wiring_of(graph: nx.MultiDiGraph, agents: Sequence[str], rounds: int) -> Wir
     """The wiring of a graph. Raises ValueError unless it is one of these agents, in so many rounds, without a cycle."""
     if set(graph) != set(agents):
         raise ValueError(f"its agents are {', '.join(map(str, graph))}, those of the team {', '.join(agents)}")
+
     shape = (rounds, len(agents), len(agents))
     edges = {kind: np.zeros(shape, dtype=bool) for kind in Edges._fields}
     p = {kind: np.full(shape, np.nan) for kind in Edges._fields}
@@ -86,6 +87,7 @@ def wiring_of(graph: nx.MultiDiGraph, agents: Sequence[str], rounds: int) -> Wir
         if "rounds" in node:
             node_rounds = str(node["rounds"]).split(",")
             speaks[:, i] = [str(round) in node_rounds for round in range(1, rounds + 1)]
+
     hears = speaks[:, None]
     within = speaks[:, :, None] & hears
     from_before = np.roll(speaks, 1, axis=0)[:, :, None] & hears
@@ -120,6 +122,7 @@ def graph_of(wiring: Wiring, agents: Sequence[str]) -> nx.MultiDiGraph:
         if wiring.speaks is not None:
             graph.nodes[agent]["rounds"] = ",".join(str(round + 1) for round in np.flatnonzero(wiring.speaks[:, i]))
         graph.nodes[agent]["read"] = bool(wiring.decision[i])
+
     by_round = wiring.by_round
     last_round = wiring.rounds - 1
     for kind, edges, p in (

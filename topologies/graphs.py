@@ -97,6 +97,7 @@ def acyclic(present: Bools, scores: Floats) -> Bools:
     edges = np.argwhere(present)
     # Stable, so that equal scores stay in the order of `argwhere`: by sender, then receiver.
     ranked = edges[np.argsort(-scores[present], kind="stable")]
+
     # reaches[i, j]: a path of added edges leads from i to j. Every agent reaches itself, which rules out self-loops.
     reaches = np.eye(len(present), dtype=bool)
     graph = np.zeros_like(present)
@@ -135,6 +136,7 @@ def as_wirings(
     agents = spatial.shape[-1]
     shape = (k, rounds, agents, agents)
     orders = np.stack([speaking_order(matrix) for matrix in spatial.reshape(-1, agents, agents)])
+
     # Copies: a broadcast array is read-only, and all its rows are the same memory.
     spatial = np.broadcast_to(spatial, shape).copy()
     temporal = np.broadcast_to(np.asarray(edges.temporal, dtype=bool), shape).copy()

@@ -102,6 +102,7 @@ class Wired:
             Heard(message, 1 / len(last_messages)) for message in last_messages if message.status is Status.OK
         ]
         decision = await ask(discussion.turn(DECISION_AGENT, wiring.rounds + 1, heard_messages))
+
         allowed_spatial = wiring.spatial if wiring.allowed_spatial is None else wiring.allowed_spatial
         allowed_temporal = wiring.temporal if wiring.allowed_temporal is None else wiring.allowed_temporal
         return discussion.trace(

@@ -70,6 +70,7 @@ def check_shapes(wirings: Wirings, rounds: int, agents: int) -> None:
         # An empty batch would pass the comparison of shapes.
         if array.shape != shape or not k:
             raise ValueError(f"wirings.{name} has shape {array.shape}, expected {shape} with at least one wiring")
+
     for kind, chance in wirings.chances.items():
         matrix = (agents, 1 if kind == "decision" else agents)
         if chance.ndim != 3 or chance.shape[1:] != matrix:
@@ -137,6 +138,7 @@ class Wiring:
         if allowed is not None:
             allowed_spatial = np.argwhere(allowed.spatial)
             allowed_temporal = np.argwhere(allowed.temporal)
+
         return cls(
             len(spatial),
             np.argwhere(spatial),
@@ -167,6 +169,7 @@ def needed_turns(wiring: Wiring) -> Bools:
     spatial = weighed_senders(wiring.spatial, None, wiring.agents)
     temporal = weighed_senders(wiring.temporal, None, wiring.agents)
     is_needed = np.zeros((wiring.rounds, wiring.agents), dtype=bool)
+
     waiting = [(wiring.rounds - 1, reader) for reader in np.flatnonzero(wiring.decision).tolist()]
     while waiting:
         round, agent = waiting.pop()

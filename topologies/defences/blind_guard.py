@@ -24,15 +24,18 @@ def blind_guard(transcript: Transcript) -> Floats:
     messages = [message for message in transcript.last_messages if message is not None]
     if len(messages) < 3:
         return scores
+
     is_other = 1 - np.eye(len(messages))
     ids = [message.id for message in messages]
     was_heard = np.array([np.isin(ids, receiver.heard) for receiver in messages]) * is_other
     neighbours = np.where(was_heard.any(axis=1, keepdims=True), was_heard, is_other)
+
     content = similarities([message.content for message in messages])
     answers = similarities([message.answer or "" for message in messages])
     similarity = np.mean(
         [mean_over(content, is_other), mean_over(content, neighbours), mean_over(answers, is_other)], axis=0
     )
+
     places = [transcript.agents.index(message.agent) for message in messages]
     scores[places] = np.clip(1 - similarity, 0, 1)
     return scores

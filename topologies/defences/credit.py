@@ -16,10 +16,12 @@ def credit(transcript: Transcript) -> Floats:
     moves credibility from question to question; here evidence takes the judge's place, within a discussion.
     """
     support = np.array([support_of(transcript, agent) for agent in transcript.agents])
+
     answers = transcript.last_answers
     votes: dict[str | None, float] = {}
     for answer, agent_support in zip(answers, support, strict=True):
         votes[answer] = votes.get(answer, 0.0) + np.nan_to_num(agent_support)
+
     best = max(votes.values(), default=0.0) or 1.0
     answer_support = np.array([votes[answer] for answer in answers])
     credits = support * (1 + answer_support / best) / 2

@@ -48,6 +48,7 @@ class EProcesses(Guarded):
         """Returns the discussions of the next block; suspicion: the scores of each discussion of this one."""
         gains = [np.array(scores[-1]) - self.log_wealth for scores in suspicion if scores]
         log_wealth = self.log_wealth + sum(gains)
+
         later = copy(self)
         later._highest = np.maximum(self._highest, log_wealth)
         later._blocks += 1
@@ -75,6 +76,7 @@ def claims(transcript: Transcript) -> Floats:
     """Finds agents that have made a claim so far: 1 or 0, NaN without a message, float [agents]."""
     answers = {message.id: frozenset(words(message.answer or "")) for message in transcript.messages}
     without_source = {id for id, answer in answers.items() if answer - transcript.source_words}
+
     made_claim = np.full(len(transcript.agents), np.nan)
     for message in transcript.messages:
         colleagues = [peer.id for peer in transcript.messages if peer.round == message.round and peer != message]
@@ -82,6 +84,7 @@ def claims(transcript: Transcript) -> Floats:
         own_suffix = f"/{message.agent}"
         heard_answers = [answers[id] for id in message.heard if id in answers and not id.endswith(own_suffix)]
         has_new_word = bool(answers[message.id].difference(transcript.source_words, *heard_answers))
+
         place = transcript.agents.index(message.agent)
         made_claim[place] = np.fmax(made_claim[place], float(has_new_word and most_have_sources))
     return made_claim

@@ -78,11 +78,13 @@ def certified(votes: Sequence[Vote]) -> int:
     winner = plurality(votes)
     if winner is None:
         return 0
+
     voters = [voter for voter, (answer, _) in enumerate(votes) if answer == winner]
     voters.sort(key=lambda voter: -votes[voter][1])
     # The winner with a letter more is an answer that has no vote, or some other one that is tried anyway.
     rival_answers = {answer for answer, _ in votes if answer not in (winner, None)} | {f"{winner}+"}
     changed = list(votes)
+
     # All voters for the winner together always change it.
     for f in range(len(voters) - 1):
         for rival in rival_answers:

@@ -97,6 +97,7 @@ class Guarded:
             return message
 
         trace = await self._topology.answer(question, guarded_ask, seed, sample)
+
         rounds = max(turn.round for turn in trace.turns if turn.agent != DECISION_AGENT)
         by_round = [scores_and_weights(round) for round in range(1, rounds + 1)]
         return replace(

@@ -32,6 +32,7 @@ def silenced(context: MethodContext, suspicion: Suspicion) -> Wired:
         silent = outliers(scores)
     else:
         silent = most_suspicious(scores, context.defence.dropped)
+
     # Silent agents may still hear, but no answer depends on their turns, so these are left out.
     edges = Edges(*(pairs[~silent[pairs[:, 0]]] for pairs in complete(agents)))
     wiring = constant_wiring(edges, agents, context.rounds, decision=~silent)
@@ -89,6 +90,7 @@ def features(traces: Sequence[Trace], questions: Questions) -> Floats:
             raise ValueError(f"discussions of different agents: {list(agents)} and {list(trace.agents)}")
         for agent, feature, value in observations(trace, questions[trace.question]):
             values.setdefault((agent, feature), []).append(value)
+
     means = [np.mean(values.get(occasion, np.nan)) for occasion in product(agents, FEATURES)]
     return np.array(means).reshape(-1, len(FEATURES))
 
@@ -119,6 +121,7 @@ def observations(trace: Trace, question: Question) -> Iterator[tuple[str, str, f
         # Memory of oneself, or no answer at one end: neither shows influence.
         if i == j or sent is None or reply is None:
             continue
+
         agrees = reply == sent
         yield receiver, "agrees", agrees
         yield sender, "agreed", agrees

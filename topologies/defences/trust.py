@@ -24,6 +24,7 @@ def trust(transcript: Transcript) -> Floats:
     for message, answer in zip(transcript.messages, answers, strict=True):
         # A missing confidence counts as an even one.
         opinions[message.id] = answer * (0.5 if message.confidence is None else message.confidence)
+
     last_opinions = {message.agent: opinions[message.id] for message in transcript.messages}
 
     scores = np.zeros(len(transcript.agents))

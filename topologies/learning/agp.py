@@ -67,6 +67,7 @@ class AgpLearner(NetworkLearner):
         """Agents with a probability above KEPT, or else the likeliest, bool [q, agents]."""
         with torch.no_grad():
             p = self._takes_part(features).numpy()
+
         likely = p > KEPT
         likeliest = p >= p.max(1, keepdims=True)
         speaking: Bools = likely | (~likely.any(1, keepdims=True) & likeliest)

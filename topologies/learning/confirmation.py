@@ -91,6 +91,7 @@ class Confirmation:
 
     def sample(self, k: int, questions: int, step: int, features: Floats | None) -> Wirings:
         """Draws wirings of the compared graphs: the pruned one by the questions' features, each random one anew."""
+
         draw = np.random.default_rng(derive_seed(self.spec.seed, "compared", step))
         wirings = []
         for question in range(questions):
@@ -109,17 +110,20 @@ class Confirmation:
         for place in np.unique(graph[~failed]):
             self.state["scores"][steps_done, place] = float(utility[~failed & (graph == place)].mean())
         self._set(done=steps_done + 1, failed=self._number("failed") + int(failed.sum()))
+
         is_last = steps_done + 1 == self._number("steps")
         if is_last or (is_look and decided(self.scores, self.spec.settings.error_rate)):
             self.decide()
 
     def decide(self) -> None:
         """Ends the confirmation: the winner's edges are left."""
+
         mean, error = leads(self.scores)
         remaining = self.left()
         cut = any((edges & ~remaining[kind]).any() for kind, edges in self.existing.items())
         needed_lead = (LEADS if cut else CLEAR) * error
         winner = int(np.where(mean > needed_lead, mean, 0).argmax())
+
         self._set(phase=CONFIRMED, winner=winner)
         if self.undone:
             draw = np.random.default_rng(derive_seed(self.spec.seed, "chosen graph"))
@@ -135,6 +139,7 @@ class Confirmation:
         failed = self._number("failed")
         if failed:
             duration += f", {failed} failed discussions not counted"
+
         mean, error = leads(self.scores)
         differences = [f"{name} {mean[i]:+.3f} (error {error[i]:.3f})" for i, name in enumerate(GRAPHS)][1:]
         return f"{outcome} {duration}; utility minus that of the pruned graph: {', '.join(differences)}"
@@ -197,5 +202,6 @@ def decided(scores: Floats, error_rate: float) -> bool:
         better, worse = capitals(differences[~np.isnan(differences)], np.zeros(1))
         above.append(float(better.max(initial=1.0)))
         below.append(float(worse.max(initial=1.0)))
+
     bound = 2 * len(above) / error_rate
     return max(above) >= bound or min(below) >= bound

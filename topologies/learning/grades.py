@@ -44,9 +44,11 @@ class Competence(EdgeEstimator):
             self.state["number"] += ~difference.isnan()
             self.state["total"] += difference.nan_to_num()
             self.state["squares"] += difference.nan_to_num() ** 2
+
         degrees = (self.state["number"] - 1).clamp(min=1).numpy()
         critical = torch.from_numpy(t.isf(self.settings.error_rate / len(degrees), degrees))
         sender_logits = bounded_logits(1 + grades(**self.state) / critical)
+
         change = {}
         for kind, logits in self.edges.logits.items():
             change[kind] = (sender_logits[:, None] - logits) * stage.start[kind]

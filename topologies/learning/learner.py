@@ -56,8 +56,10 @@ class Learner(StagedLearner):
         self._stages = stages_of(spec, sharing)
         first, last = self._stages[1], self._stages[self.stages]
         self._edges = EdgeState(first.start, sharing, spec.rounds if spec.variant.per_round else None)
+
         self._estimator: EdgeEstimator = resolve_name(spec.variant.estimator.implementation)(spec, self._edges)
         self._rule = resolve_name(spec.variant.rule.implementation)(spec.pruning, self._edges, self.generator)
+
         existing = {kind: first.start[kind] | last.start[kind] for kind in KINDS}
         self._confirmation = Confirmation(spec, self._edges, existing, self.inference_wirings, self._masks_left)
         # Parts with a state of their own.
@@ -91,6 +93,7 @@ class Learner(StagedLearner):
         masks = [self._edges.between_agents(self._edges.mask)]
         if features is not None and self.stage > 1 and self._estimator.by_question():
             masks = self._by_question(features, lambda: self._edges_left(final=False))
+
         samples = k // questions
         number = k // len(masks)
         orders = None
@@ -98,6 +101,7 @@ class Learner(StagedLearner):
             # A question's samples all take its first one's.
             orders = torch.arange(number)
             orders -= orders % samples
+
         chances = self._estimator.chances(self._stage)
         chances = {kind: self._edges.sharing.to_agents(kind, p) for kind, p in chances.items()}
         speaks = self._speaks(ended=False)
@@ -115,9 +119,11 @@ class Learner(StagedLearner):
             )
             for mask in masks
         ]
+
         wirings = joined(batches)
         if self.spec.variant.removal:
             wirings = with_removals(wirings, samples, step, turns=self.spec.variant.removal == "turn")
+
         if features is None:
             return wirings
         return replace(wirings, features=np.repeat(features, samples, axis=0))
@@ -145,6 +151,7 @@ class Learner(StagedLearner):
         utility = torch.from_numpy(scores.utilities).float()
         mean_utility = utility.mean().item()
         measures = {"objective": mean_utility}
+
         confirming = self.confirming
         interim = self._schedule.steps_to_interim(self.step) == 1 and not confirming
         if confirming:
@@ -166,9 +173,11 @@ class Learner(StagedLearner):
         self.step += 1
         if self.stage == self.stages and self.step >= self._schedule.steps:
             self._end()
+
         confirmed = self._confirmation.words() if confirming else ""
         # Any of these steps may be the last one; tests of all edges in every step would take half of its time.
         doubts = self.doubts() if confirmed or interim else ()
+
         return StepReport(
             stage=self.stage,
             step=self.step,
@@ -189,7 +198,9 @@ class Learner(StagedLearner):
         tests = self.stages * self.pruning.interim
         if (self.evidence() or 0.0) > self.spec.settings.error_rate / tests:
             return False
+
         ends = self._estimator.forecast(self.step, self._schedule.steps - self.step)
+
         generator = self.generator("settling")
         wrong = total = 0.0
         for block in self._stage.blocks:
@@ -259,6 +270,7 @@ class Learner(StagedLearner):
     def reading(self, features: Floats | None = None) -> Edges[Floats]:
         """Returns p * mask, which gives the reading weights after learning. Shapes are those of `chances`; with
         features of questions [q, d] they are [q, rounds, sender, receiver]."""
+
         if features is None:
             return self._edges.reading({kind: self._edges.probability(kind) for kind in KINDS}, self.rounds)
         shape = (self.rounds, self.agents, self.agents)

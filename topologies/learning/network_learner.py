@@ -46,9 +46,11 @@ class NetworkLearner(StagedLearner):
         self._mask = LogitSharing.of(spec).edges["spatial"]
         anchor = chain_of(self.agents) if spec.candidates is None else self._mask.float()
         profiles = np.eye(self.agents) if spec.profiles is None else spec.profiles
+
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(derive_seed(self.seed, "network", spec.variant.name) % 2**63)
             self.net = type(self).network(torch.from_numpy(profiles).float(), spec.features, anchor)
+
         self._trained = [weight for weight in self.net.parameters() if weight.requires_grad]
         self._adam = torch.optim.Adam(self._trained, lr=spec.settings.learning_rate)
         # What grows while learning, beyond weights: the last questions' features, and how many were seen.
@@ -63,6 +65,7 @@ class NetworkLearner(StagedLearner):
         dropout = None if draw or self.finished else self.generator("dropout")
         with torch.no_grad():
             p = self.net(rows, dropout).sigmoid()
+
         wirings = sample_wirings(
             k,
             self.rounds,
@@ -71,6 +74,7 @@ class NetworkLearner(StagedLearner):
             readers=torch.ones(self.agents, 1, dtype=torch.bool),
             generator=self.generator("wirings", draw),
         )
+
         # Chances of questions differ: no learner of one graph could use them.
         wirings = replace(wirings, chances={}, features=None if features is None else rows.double().numpy())
         return self.thinned(wirings, p.double().numpy())
@@ -90,16 +94,19 @@ class NetworkLearner(StagedLearner):
         utility = torch.from_numpy(scores.utilities).float()
         features = self._features(wirings.features, len(utility))
         self._remember(features)
+
         logits = self.net(features, self.generator("dropout"))[:, None]
         allowed_edges = torch.from_numpy(wirings.allowed.spatial)
         drawn_edges = torch.from_numpy(wirings.spatial)
         # log p of a drawn edge and log(1 - p) of another, over all that could be drawn.
         log_p = ((logits * drawn_edges - softplus(logits)) * allowed_edges).sum((1, 2, 3))
         gradient_norm = self.descend(-(log_p * utility).mean())
+
         self.learned(features, wirings, utility)
         self.step += 1
         if self.finished:
             self.ended()
+
         mean_utility = float(utility.mean())
         return StepReport(
             stage=self.stage,
@@ -155,6 +162,7 @@ class NetworkLearner(StagedLearner):
         """The common graph, or one wiring for each question with features [q, d]."""
         if features is None:
             return as_wirings(self.inference(), self.rounds)
+
         # Many questions have the same features, such as the kinds of a simulated one.
         different, number = np.unique(features, axis=0, return_inverse=True)
         rows = self._features(different, len(different))

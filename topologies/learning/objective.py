@@ -42,10 +42,12 @@ def terms_of(
     weighted = {kind: values.sigmoid() * mask[kind] for kind, values in logits.items()}
     matrices = {block.name: block.of(weighted[block.kind]) for block in stage.blocks}
     initial = [block.of(stage.start[block.kind]) for block in stage.blocks]
+
     # Autograd adds gradients up in the order in which terms were computed: another order rounds otherwise.
     kinds_across = [kind for kind in ("spatial", "temporal") if f"text>visual {kind}" in matrices]
     alignments = [alignment(matrices[f"text>visual {kind}"], matrices[f"visual>text {kind}"]) for kind in kinds_across]
     ranks = [nuclear_norm(matrix) for matrix in matrices.values()]
+
     return Terms(
         rank=_sum(ranks),
         noise=noise(initial, list(matrices.values()), settings.noise, settings.epsilon),

@@ -112,11 +112,13 @@ class Progressive(PruningRule):
         schedule = self.schedules[stage.number == 1]
         # Learning may go on after the last step of a stage; no more cuts are due then.
         self.rate, share = schedule[min(step, len(schedule) - 1)]
+
         # Shares of the edges at the start: rounded shares of the remaining ones would stall above the last one.
         rooms = [room_for(share, block.of(stage.start[block.kind])) for block in stage.blocks]
         presents = [block.of(self.edges.mask[block.kind]) for block in stage.blocks]
         if all(int(present.sum()) <= room for room, present in zip(rooms, presents, strict=True)):
             return
+
         generator = self.random("pruning")
         for block, room, present in zip(stage.blocks, rooms, presents, strict=True):
             remaining = self.edges.mask[block.kind].clone()

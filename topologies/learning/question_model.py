@@ -49,6 +49,7 @@ class Deviations(NamedTuple):
         trace, size = self._trace_and_size()
         surplus = (self.total**2).sum(1) - self.noise * trace
         variance = (surplus.clamp(min=0) / size)[:, None]
+
         lengths, axes = torch.linalg.eigh(self.scatter)
         difference = ((x - self.mean)[:, None] @ axes)[:, 0]
         total = (self.total[:, None] @ axes)[:, 0]
@@ -76,6 +77,7 @@ class EffectsByQuestion(Effects):
             generator = Generator().manual_seed(derive_seed(spec.seed, "question features"))
             normal = torch.randn(spec.features, WIDTH, generator=generator, dtype=torch.float64)
             self.projection = normal / WIDTH**0.5
+
         agents = len(self.visual)
         rows = 1 + self.projection.shape[1]
         shapes = {
@@ -83,6 +85,7 @@ class EffectsByQuestion(Effects):
             "products": (len(CREDITS), agents, rows),
             "noise": (len(CREDITS), agents),
         }
+
         for name, shape in shapes.items():
             self.state[f"question.{name}"] = torch.zeros(shape, dtype=torch.float64)
         self._remember()
@@ -96,6 +99,7 @@ class EffectsByQuestion(Effects):
         super()._add(kind, draws, surprises, credit, features)
         if features is None:
             return
+
         x = torch.tensor(features) @ self.projection
         rows = torch.nn.functional.pad(x, (1, 0), value=1.0)
         squared = surprises**2

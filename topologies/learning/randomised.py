@@ -73,6 +73,7 @@ class Effects(EdgeEstimator):
         self.visual = torch.tensor(spec.visual)
         agents = len(self.visual)
         self.looks_at_pairs = agents <= MOST_AGENTS
+
         paired = agents if self.looks_at_pairs else 0
         shapes: dict[str, Sequence[int]] = {
             "scores": (spec.rounds, agents),
@@ -87,6 +88,7 @@ class Effects(EdgeEstimator):
             "changed": (),
             "steps": (1,),
         }
+
         for kind, logits in edges.logits.items():
             shapes[f"sums.{kind}"] = (1 + 2 * len(CREDITS), *logits.shape)
             shapes[f"old.{kind}"] = shapes[f"sums.{kind}"]
@@ -128,6 +130,7 @@ class Effects(EdgeEstimator):
             self._add(kind, draws[kind], surprises[kind], credit, discussions.wirings.features)
 
         samples, _, agents = own_credit.shape
+
         # Surprises of each sender's edges to agents, weighted by either credit.
         own_sums = torch.zeros(samples, agents, dtype=torch.float64)
         final_sums = torch.zeros_like(own_sums)
@@ -135,6 +138,7 @@ class Effects(EdgeEstimator):
             own_sums += (surprises[kind] @ credits[kind][..., None])[..., 0].sum(1)
             final_sums += surprises[kind].sum((1, 3)) * final_credit[:, 0]
         self.state["senders"] += moments(own_sums, final_sums)
+
         if self.looks_at_pairs:
             heard_edges = draws["spatial"].drawn_edges
             heard_edges[:, 1:] |= draws["temporal"].drawn_edges
@@ -146,6 +150,7 @@ class Effects(EdgeEstimator):
             difference = among_peers(turn_scores.mean((0, 1)), self.visual)
             self.state["apart"] += torch.stack([difference, difference**2])
             self.state["questions"] += 1
+
         last_own = own_credit[:, -1]
         last_final = final_credit[:, -1].expand_as(last_own)
         link = [(last_own * last_final).sum(), (last_own**2).sum(), (last_final**2).sum()]
@@ -190,6 +195,7 @@ class Effects(EdgeEstimator):
         was_drawn = {kind: draws[kind].drawn_edges.any(0).any(0) for kind in KINDS}
         if (side_by_side(was_drawn) & ~mask).any():
             return
+
         agents = len(mask)
         number = mask.sum(0)
         senders = torch.cat([number[:agents] + number[agents:-1], number[-1:]]).double()
@@ -225,10 +231,12 @@ class Effects(EdgeEstimator):
         new = self._part("sums")[:2]
         old = self._part("old")[:2]
         counts = (self._mask() & (old[0] > 0))[:, :-1]
+
         new_squares, new_products = (new[..., :-1] * counts).sum((1, 2)).tolist()
         old_squares, old_products = (old[..., :-1] * counts).sum((1, 2)).tolist()
         if not new_squares or not old_squares:
             return False
+
         difference = new_products / new_squares - old_products / old_squares
         squared_credit, count = self.state["spread.spatial"][:, CREDITS.index(OWN)].tolist()
         variance = (1 / new_squares + 1 / old_squares) * squared_credit / count
@@ -265,6 +273,7 @@ class Effects(EdgeEstimator):
         mask = self._mask()
         # What harms by one credit may help by the one that counts, which the logits are of.
         harms = logits.sigmoid() < 0.5
+
         sums = self._sums()
         total, bound = sums[1:3], sums[3:]
         sender_test = Sums(sender_sums(total), sender_sums(bound))
@@ -297,10 +306,12 @@ class Effects(EdgeEstimator):
 
         Tests are of each edge, each sender, all edges, and senders weighted by their own scores, by both credits.
         """
+
         sums = self._sums()
         total, bound = sums[1:3], sums[3:]
         edges = Sums(total.flatten(1), bound.flatten(1))
         senders = Sums(sender_sums(total), sender_sums(bound))
+
         own_scores = self.state["apart"][0]
         weights = torch.stack([torch.ones_like(own_scores), own_scores])[:, None]
         together = Sums((weights * senders.total).sum(2, True), (weights**2 * senders.bound).sum(2, True))
@@ -320,20 +331,24 @@ class Effects(EdgeEstimator):
 
     def posterior(self) -> Estimate:
         """Effects by the sums so far, [sender, 2 N + 1]."""
+
         sums = self._sums()
         surrogate = self.surrogate()
         raw = self._raw(sums, surrogate.credit)
+
         if surrogate.senders and surrogate.low > 0:
             # In units of effects on own answers.
             final = self._raw(sums, FINAL)
             senders = list(surrogate.senders)
             raw.mean[senders, :-1] = final.mean[senders, :-1] / surrogate.slope
             raw.variance[senders, :-1] = final.variance[senders, :-1] / surrogate.slope**2
+
         if surrogate.credit == OWN and self.looks_at_pairs:
             squares, products = sums_to_agents(sums[:2])
             sender_effects = products / squares.clamp(min=1e-9)
             gains = without_spoilers(self.state["pairs"], sender_effects) - sender_effects
             raw.mean[:, :-1] += gains[:, None]
+
         return posterior_of_all(raw, significant(self.state["apart"], self.state["questions"]))
 
     def _raw(self, sums: Tensor, credit: str) -> Estimate:

@@ -33,6 +33,7 @@ def compare(sums: Tensor, linked: bool) -> Surrogate:
     linked: whether the two scores correlate at all; where they do not, the final one counts.
     """
     own_effects, final_effects, products, own_squares, final_squares = sums.numpy()
+
     total = float((own_effects * final_effects - products).sum())
     scale = float((own_effects**2 - own_squares).sum())
     # Of a product of independent sums: with no effect at all, only the last term is there.
