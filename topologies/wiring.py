@@ -7,7 +7,7 @@ ascend. Lists hold ten thousand agents with a few senders each; matrices are for
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -54,27 +54,26 @@ class Wirings:
     features: Floats | None = None
 
 
-def check_shapes(wirings: Wirings, rounds: int, agents: int) -> None:
-    """Raises ValueError unless these are wirings of so many agents over so many rounds."""
-    k = len(wirings.spatial)
-    square = (k, rounds, agents, agents)
-    arrays = {
-        "spatial": (wirings.spatial, square),
-        "temporal": (wirings.temporal, square),
-        "allowed.spatial": (wirings.allowed.spatial, square),
-        "allowed.temporal": (wirings.allowed.temporal, square),
-        "decision": (wirings.decision, (k, agents)),
-        "decision_allowed": (wirings.decision_allowed, (k, agents)),
-    }
-    for name, (array, shape) in arrays.items():
-        # An empty batch would pass the comparison of shapes.
-        if array.shape != shape or not k:
-            raise ValueError(f"wirings.{name} has shape {array.shape}, expected {shape} with at least one wiring")
+def check_shape(name: str, array: npt.NDArray[Any], shape: tuple[int, ...]) -> None:
+    """Raises ValueError for an array of another shape."""
+    if array.shape != shape:
+        raise ValueError(f"{name} has shape {array.shape}, expected {shape}")
 
-    for kind, chance in wirings.chances.items():
-        matrix = (agents, 1 if kind == "decision" else agents)
-        if chance.ndim != 3 or chance.shape[1:] != matrix:
-            raise ValueError(f"wirings.chances[{kind}] has shape {chance.shape}, expected (1 or rounds, *{matrix})")
+
+def check_shapes(wirings: Wirings, rounds: int, agents: int) -> None:
+    """Raises ValueError unless these are wirings, at least one, of so many agents over so many rounds."""
+    k = max(1, len(wirings.spatial))
+    square = (k, rounds, agents, agents)
+    check_shape("wirings.spatial", wirings.spatial, square)
+    check_shape("wirings.temporal", wirings.temporal, square)
+    check_shape("wirings.allowed.spatial", wirings.allowed.spatial, square)
+    check_shape("wirings.allowed.temporal", wirings.allowed.temporal, square)
+    check_shape("wirings.decision", wirings.decision, (k, agents))
+    check_shape("wirings.decision_allowed", wirings.decision_allowed, (k, agents))
+    for kind, chances in wirings.chances.items():
+        receivers = 1 if kind == "decision" else agents
+        # One matrix, or one for each round.
+        check_shape(f"wirings.chances[{kind}]", chances, (len(chances), agents, receivers))
 
 
 @dataclass(frozen=True, slots=True)

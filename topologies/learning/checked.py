@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from topologies.wiring import Bools, Floats, Ints, Wirings, check_shapes
+from topologies.wiring import Bools, Floats, Ints, Wirings, check_shape, check_shapes
 
 
 class Scores(NamedTuple):
@@ -38,10 +38,9 @@ def checked_scores(
     turns = np.array(turn_scores, dtype=np.float64)
     utility = np.array(utilities, dtype=np.float64)
     question = np.zeros(k) if groups is None else np.asarray(groups)
-    shapes = {"turn_scores": (turns, (k, rounds, agents)), "utilities": (utility, (k,)), "groups": (question, (k,))}
-    for name, (array, shape) in shapes.items():
-        if array.shape != shape:
-            raise ValueError(f"{name} has shape {array.shape}, expected {shape}")
+    check_shape("turn_scores", turns, (k, rounds, agents))
+    check_shape("utilities", utility, (k,))
+    check_shape("groups", question, (k,))
 
     failed = np.isnan(utility)
     number = np.unique(question, return_inverse=True)[1]

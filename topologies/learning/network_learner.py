@@ -22,7 +22,7 @@ from topologies.learning.sampling import sample_wirings
 from topologies.learning.spec import StepReport
 from topologies.learning.staged_learner import StagedLearner
 from topologies.learning.stages import LogitSharing
-from topologies.wiring import Bools, Edges, Floats, Wirings
+from topologies.wiring import Bools, Edges, Floats, Wirings, check_shape
 
 SEEN = 16
 """Number of different questions, the last ones, over whose graphs the common graph is the mean."""
@@ -218,8 +218,7 @@ class NetworkLearner(StagedLearner):
         expected = (questions, self.spec.features)
         if features is None:
             return torch.zeros(expected)
-        if features.shape != expected:
-            raise ValueError(f"features has shape {features.shape}, expected {expected}")
+        check_shape("features", features, expected)
         return torch.from_numpy(np.ascontiguousarray(features)).float()
 
     def _remember(self, features: Tensor) -> None:
