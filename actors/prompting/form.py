@@ -60,10 +60,12 @@ class FieldFault:
 
     def is_repeated_by(self, value: str) -> bool:
         """True for a value that repeats the reason. Small models copy it from the correction."""
-        reason, said = (re.findall(r"\w+", text.casefold()) for text in (re.sub("`[^`]*`", " ", self.reason), value))
-        if len(reason) >= _LONG_REASON and f" {' '.join(reason)} " in f" {' '.join(said)} ":
+        reason = re.findall(r"\w+", re.sub("`[^`]*`", " ", self.reason).casefold())
+        words = re.findall(r"\w+", value.casefold())
+        if len(reason) >= _LONG_REASON and f" {' '.join(reason)} " in f" {' '.join(words)} ":
             return True
-        return 0 < len(reason) <= len(said) <= len(reason) + _REASON_PREFIX and said[-len(reason) :] == reason
+        words_before = len(words) - len(reason)
+        return bool(reason) and 0 <= words_before <= _REASON_PREFIX and words[words_before:] == reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +91,12 @@ def still_asked(form: Form, faults: Sequence[FieldFault]) -> Form:
     return replace(form, fields=tuple(field for field in form.fields if field.name in names))
 
 
-def quoted(item: Any) -> str:
-    """Quotes a value for a model, shortened to one line."""
-    if not isinstance(item, str):
-        item = json.dumps(item, ensure_ascii=False)
-    line = one_line(item)
-    return f"`{line if len(line) <= _QUOTED_CHARACTERS else line[:_QUOTED_CHARACTERS] + ' ...'}`"
+def quoted(text: str) -> str:
+    """Quotes a text for a model, shortened to one line."""
+    line = one_line(text)
+    if len(line) > _QUOTED_CHARACTERS:
+        line = f"{line[:_QUOTED_CHARACTERS]} ..."
+    return f"`{line}`"
 
 
 def form_of(turn: Turn) -> Form:
@@ -131,18 +133,21 @@ def in_lines(form: Form) -> str:
     """Asks for a line for each field, with a description in angle brackets."""
     lines = [IN_LINES]
     for field in form.fields:
-        most = "" if field.most is None else f" (at most {field.most})"
-        each = f"one such line for each{most}{', or none' if field.may_be_left_out else ''}"
-        asked = _description(field, form.choices)
+        repeated = "one such line for each"
+        if field.most is not None:
+            repeated += f" (at most {field.most})"
+        if field.may_be_left_out:
+            repeated += ", or none"
+        description = _description(field, form.choices)
+        if field.many:
+            description += f"; {repeated}"
+        elif field.may_be_left_out and field.value is not Value.SHARE:
+            description += "; or none"
+        line = f"<{description}>"
         if field.value is Value.CALL:
             # In separate brackets: small models write no words after a tool that shares them.
-            lines.append(f"{field.name}: <{_either(field.tools)}> | <{field.asks}> ({each})")
-            continue
-        if field.many:
-            asked += f"; {each}"
-        elif field.may_be_left_out and field.value is not Value.SHARE:
-            asked += "; or none"
-        lines.append(f"{field.name}: <{asked}>")
+            line = f"<{_either(field.tools)}> | <{field.asks}> ({repeated})"
+        lines.append(f"{field.name}: {line}")
     return "\n".join(lines)
 
 
@@ -151,22 +156,35 @@ def as_json(form: Form) -> str:
     """Asks for one object with a key for each field. Without blanks, as decoders with a schema write it."""
     pairs = []
     for field in form.fields:
-        text = f"<{_description(field, form.choices)}>"
-        value = text if field.value is Value.SHARE else _compact(text)
-        if field.value is Value.PAIR:
-            value = _compact({part: f"<{part}>" for part in PAIR})
-        elif field.value is Value.TRIPLE:
-            # An object for each form in `a | b | c, or d | e | f`; else one with the names of its parts.
-            forms = [form.split(" | ") for form in field.asks.split(", or ")]
-            if any(len(parts) != len(TRIPLE) for parts in forms):
-                forms = [list(TRIPLE)]
-            triples = [{name: f"<{part}>" for name, part in zip(TRIPLE, parts, strict=True)} for parts in forms]
-            value = ",".join(map(_compact, triples))
-        elif field.value is Value.CALL:
-            value = _compact(dict(zip(CALL, (f"<{_either(field.tools)}>", "<what to look for>"), strict=True)))
-        listed = f"[{value}]" if field.value is Value.NUMBERS else f"[{value},...]" if field.many else value
-        pairs.append(f'"{key(field)}":{listed}')
+        example = _example(field, form.choices)
+        if field.value is Value.NUMBERS:
+            example = f"[{example}]"
+        elif field.many:
+            example = f"[{example},...]"
+        pairs.append(f'"{key(field)}":{example}')
     return f"{AS_JSON}\n{{{','.join(pairs)}}}"
+
+
+def _example(field: Field, choices: Sequence[str]) -> str:
+    """Writes a value of a field in JSON, with descriptions in place of texts."""
+    text = f"<{_description(field, choices)}>"
+    if field.value is Value.SHARE:
+        return text
+    if field.value is Value.CALL:
+        return _example_of_parts(CALL, (_either(field.tools), "what to look for"))
+    if field.value is Value.PAIR:
+        return _example_of_parts(PAIR, PAIR)
+    if field.value is Value.TRIPLE:
+        # An object for each form in `a | b | c, or d | e | f`; else one with the names of its parts.
+        forms = [form.split(" | ") for form in field.asks.split(", or ")]
+        if any(len(parts) != len(TRIPLE) for parts in forms):
+            forms = [list(TRIPLE)]
+        return ",".join(_example_of_parts(TRIPLE, parts) for parts in forms)
+    return _compact(text)
+
+
+def _example_of_parts(names: Sequence[str], descriptions: Sequence[str]) -> str:
+    return _compact({name: f"<{description}>" for name, description in zip(names, descriptions, strict=True)})
 
 
 @lru_cache(maxsize=1024)
@@ -177,32 +195,38 @@ def schema(form: Form, max_tokens: int | None = None) -> str:
     on with a list until they are cut off.
     """
     room = None if max_tokens is None else max(1, max_tokens // _ITEM_TOKENS)
+    return json.dumps(_object({key(field): _schema_of(field, form, room) for field in form.fields}))
+
+
+def _schema_of(field: Field, form: Form, room: int | None) -> dict[str, Any]:
+    """Returns the schema of a field. room: the most items that a list can have."""
+    value = _schema_of_value(field, form)
+    if not field.many and field.value is not Value.NUMBERS:
+        return {"anyOf": [value, {"type": "null"}]} if field.may_be_left_out else value
+    # A list that is left out is empty.
+    bounds = {} if field.may_be_left_out else {"minItems": 1}
+    most = field.most or (room if field.many else form.shown)
+    if most is not None:
+        bounds["maxItems"] = most
+    return {"type": "array", "items": value, **bounds}
+
+
+def _schema_of_value(field: Field, form: Form) -> dict[str, Any]:
     text: dict[str, Any] = {"type": "string"}
-    properties = {}
-    for field in form.fields:
-        most = field.most or (form.shown if field.value is Value.NUMBERS else room if field.many else None)
-        bounds = {} if field.may_be_left_out else {"minItems": 1}
-        if most is not None:
-            bounds["maxItems"] = most
-        one = text
-        if field.values:
-            one = {"type": "string", "enum": list(field.values)}
-        elif field.value is Value.ANSWER and form.choices:
-            one = {"type": "string", "enum": letters(form.choices)}
-        elif field.value is Value.SHARE:
-            one = {"type": "number", "minimum": 0, "maximum": 1}
-        elif field.value is Value.NUMBERS:
-            one = {"type": "array", "items": {"type": "integer", "minimum": 1, "maximum": form.shown or 999}, **bounds}
-        elif field.value in (Value.PAIR, Value.TRIPLE):
-            one = _object(dict.fromkeys(PAIR if field.value is Value.PAIR else TRIPLE, text))
-        elif field.value is Value.CALL:
-            one = _object(dict(zip(CALL, ({"type": "string", "enum": list(field.tools)}, text), strict=True)))
-        if field.many:
-            one = {"type": "array", "items": one, **bounds}
-        elif field.may_be_left_out and one["type"] != "array":  # a list that is left out is empty
-            one = {"anyOf": [one, {"type": "null"}]}
-        properties[key(field)] = one
-    return json.dumps(_object(properties))
+    options = field.values
+    if field.value is Value.ANSWER:
+        options = tuple(letters(form.choices))
+    if options:
+        return {"type": "string", "enum": list(options)}
+    if field.value is Value.SHARE:
+        return {"type": "number", "minimum": 0, "maximum": 1}
+    if field.value is Value.NUMBERS:
+        return {"type": "integer", "minimum": 1, "maximum": form.shown or 999}
+    if field.value is Value.CALL:
+        return _object(dict(zip(CALL, ({"type": "string", "enum": list(field.tools)}, text), strict=True)))
+    if field.value in PARTS:
+        return _object(dict.fromkeys(PARTS[field.value], text))
+    return text
 
 
 def _object(properties: dict[str, Any]) -> dict[str, Any]:
@@ -210,12 +234,14 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def _description(field: Field, choices: Sequence[str]) -> str:
-    parts = [field.asks] if field.asks else []
+    if field.value is Value.ANSWER and choices and not field.values:
+        return f"the letter of one choice: {_either(letters(choices))}"
+    description = field.asks
     if field.values:
-        return ": ".join([*parts, _either(field.values)])
-    if field.value is Value.ANSWER:
-        parts = [f"the letter of one choice: {_either(letters(choices))}"] if choices else [*parts, "or unknown"]
-    return ", ".join(parts)
+        description += f": {_either(field.values)}" if description else _either(field.values)
+    elif field.value is Value.ANSWER:
+        description += ", or unknown" if description else "or unknown"
+    return description
 
 
 def _compact(value: object) -> str:
@@ -223,4 +249,5 @@ def _compact(value: object) -> str:
 
 
 def _either(values: Sequence[str]) -> str:
-    return " or ".join(filter(None, [", ".join(values[:-1]), values[-1]]))
+    *first, last = values
+    return f"{', '.join(first)} or {last}" if first else last

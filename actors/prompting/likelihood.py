@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from math import exp
 
-from actors.messages import Completion, Message, Value
+from actors.messages import Completion, Field, Message, Value
 from actors.prompting.form import Form, key, letters
 
 INCOMPLETE = "\ufffd"  # replaces bytes that are no character, or not yet
@@ -21,34 +21,39 @@ def likelihoods(form: Form, reply: Message, completion: Completion) -> tuple[tup
     """
     if not completion.tokens or "".join(token for token, _ in completion.tokens) != completion.text:
         return ()
-    stated = dict(reply.fields) if reply.fields else {}
-    ends = list(accumulate(len(token) for token, _ in completion.tokens))
-    begins = [0, *ends[:-1]]
-    found = []
+    stated = dict(reply.fields)
+    shares: list[tuple[str, float]] = []
     for field in form.fields:
+        value = None
         if field.value is Value.ANSWER:
             value = stated.get(field.name, reply.answer)
         elif field.values and not field.many:
             value = stated.get(field.name)
-        else:
-            continue
-        if value is None:
-            continue
-        spellings = [value]
-        if field.value is Value.ANSWER and value in form.choices:
-            spellings.append(letters(form.choices)[form.choices.index(value)])
-        label = rf"(?:\"{re.escape(key(field))}\"|{re.escape(field.name)})\W{{0,8}}?"
-        spelt = "|".join(re.escape(spelling) for spelling in sorted(spellings, key=len, reverse=True))
-        matches = list(re.finditer(rf"{label}(?P<value>{spelt})(?!\w)", completion.text, re.IGNORECASE))
-        if not matches:
-            continue
-        start, end = matches[-1].span("value")  # after the last label
-        spans = zip(completion.tokens, begins, ends, strict=True)
-        logs = [log for (_, log), begin, stop in spans if begin < end and stop > start]
-        mean = field.value is Value.ANSWER and not form.choices
+        logs = [] if value is None else _logs_of(field, value, form.choices, completion)
         if logs:
-            found.append((field.name, exp(sum(logs) / (len(logs) if mean else 1))))
-    return tuple(found)
+            is_free = field.value is Value.ANSWER and not form.choices
+            shares.append((field.name, exp(sum(logs) / (len(logs) if is_free else 1))))
+    return tuple(shares)
+
+
+def _logs_of(field: Field, value: str, choices: tuple[str, ...], completion: Completion) -> list[float]:
+    """Returns the log-probabilities of the tokens of a field's value, behind its last label."""
+    spellings = [value]
+    if field.value is Value.ANSWER and value in choices:
+        spellings.append(letters(choices)[choices.index(value)])
+    longest_first = "|".join(re.escape(spelling) for spelling in sorted(spellings, key=len, reverse=True))
+    label = rf"(?:\"{re.escape(key(field))}\"|{re.escape(field.name)})\W{{0,8}}?"
+    start = end = 0
+    for stated in re.finditer(rf"{label}(?P<value>{longest_first})(?!\w)", completion.text, re.IGNORECASE):
+        start, end = stated.span("value")
+
+    logs = []
+    place = 0
+    for token, log in completion.tokens:
+        if place < end and place + len(token) > start:
+            logs.append(log)
+        place += len(token)
+    return logs
 
 
 def of_text(tokens: Iterable[tuple[str, float]], text: str) -> Tokens:
@@ -58,19 +63,19 @@ def of_text(tokens: Iterable[tuple[str, float]], text: str) -> Tokens:
     sequence of whole tokens equals the text.
     """
     listed = tuple(tokens)
-    ends = list(accumulate(len(token) for token, _ in listed))
-    whole = "".join(token for token, _ in listed)
     # Reversed, since the time of `rfind` can grow with the product of both lengths.
-    begin = whole[::-1].find(text[::-1])
-    begin = len(whole) - len(text) - begin if begin >= 0 else begin
-    if begin < 0 or not text:
+    reversed_whole = "".join(token for token, _ in listed)[::-1]
+    behind = reversed_whole.find(text[::-1])
+    if behind < 0 or not text:
         return ()
-    kept = tuple(
-        token
-        for token, end in zip(listed, ends, strict=True)
-        if begin <= end - len(token[0]) and end <= begin + len(text)
-    )
-    return kept if "".join(token for token, _ in kept) == text else ()
+    end = len(reversed_whole) - behind
+    begin = end - len(text)
+    ends = accumulate(len(token) for token, _ in listed)
+    selected = []
+    for token, token_end in zip(listed, ends, strict=True):
+        if begin <= token_end - len(token[0]) and token_end <= end:
+            selected.append(token)
+    return tuple(selected) if "".join(token for token, _ in selected) == text else ()
 
 
 def pieces(decode: Callable[[Sequence[int]], str], ids: Sequence[int], text: str) -> list[str]:
@@ -79,11 +84,15 @@ def pieces(decode: Callable[[Sequence[int]], str], ids: Sequence[int], text: str
     An incomplete character belongs to the token that completes it, or to the last one. Takes time quadratic in the
     number of tokens.
     """
-    found, begin = [], 0
+    found: list[str] = []
+    begin = 0
     for number in range(1, len(ids) + 1):
         whole = decode(ids[:number]).rstrip(INCOMPLETE)
-        end = len(text) if number == len(ids) else len(whole) if text.startswith(whole) else begin
-        end = max(begin, end)
+        end = begin
+        if number == len(ids):
+            end = len(text)
+        elif text.startswith(whole):
+            end = max(begin, len(whole))
         found.append(text[begin:end])
         begin = end
     return found

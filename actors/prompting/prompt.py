@@ -73,16 +73,20 @@ def overview(texts: bool, pictures: bool, found: bool = True) -> str:
     It is the same for all turns that read the same modality of one question. `found`: some of the evidence was
     retrieved, and is no part of the question itself.
     """
-    kinds = [*(["passages and rows of tables"] if texts else []), *(["pictures"] if pictures else [])]
-    if not kinds:
-        before = "Below is a question."
-    else:
+    kinds = []
+    if texts:
+        kinds.append("passages and rows of tables")
+    if pictures:
+        kinds.append("pictures")
+    contents = "Below is a question."
+    if kinds:
         origin = "belong to it or were retrieved for it" if found else "belong to it"
-        before = (
+        contents = (
             f"Below is a question, with {' and '.join(kinds)} that {origin}, each with its number in square brackets."
-            f"{' Not all of them need to be relevant.' if found else ''}"
         )
-    return f"{before} Your task comes at the end, followed by the form of your reply: keep to it."
+        if found:
+            contents += " Not all of them need to be relevant."
+    return f"{contents} Your task comes at the end, followed by the form of your reply: keep to it."
 
 
 def evidence_for(question: Question, reads: Modality) -> tuple[Source, ...]:
@@ -98,27 +102,30 @@ def shared_part(question: Question, reads: Modality, cut: tuple[str, ...] = ()) 
     Sources with an id in `cut` are left out. A source has its number in the question's order, whatever is cut: data
     sets' ids are long, and agents repeat them with every quotation.
     """
-    numbers = places(question)
-    numbered = [replace(s, id=str(numbers[s.id])) for s in question.evidence if s.id not in cut]
-    evidence = [source for source in numbered if reads.reads(source.kind)]
     lines = [QUESTION, line_of_its_own(question.text)]
     if question.choices:
         lines.append(CHOICES)
-        labelled = zip(letters(question.choices), question.choices, strict=True)
-        lines += [f"({letter}) {safe_line(choice)}" for letter, choice in labelled]
-    texts = [source for source in evidence if source.kind is not Kind.IMAGE]
-    pictures = [source for source in evidence if source.kind is Kind.IMAGE]
-    for heading, part in ((OWN, True), (EVIDENCE, False)):
-        of_part = [source for source in texts if (source.doc in question.own) is part]
-        if of_part:
-            lines.append(heading)
-            lines += [f"[{source.id}] {safe_line(source.title)}: {safe_line(source.text)}" for source in of_part]
-    if pictures:
-        lines.append(PICTURES)
-        # Titles only: the pictures themselves come before this text, each after its number and title.
-        for source in pictures:
-            mark = f" ({OF_THE_QUESTION})" if source.doc in question.own else ""
-            lines.append(f"[{source.id}] {safe_line(source.title)}{mark}")
+        for letter, choice in zip(letters(question.choices), question.choices, strict=True):
+            lines.append(f"({letter}) {safe_line(choice)}")
+
+    numbers = places(question)
+    sections: dict[str, list[str]] = {OWN: [OWN], EVIDENCE: [EVIDENCE], PICTURES: [PICTURES]}
+    pictures: list[Source] = []
+    for source in evidence_for(question, reads):
+        if source.id in cut:
+            continue
+        source = replace(source, id=str(numbers[source.id]))
+        is_own = source.doc in question.own
+        line = f"[{source.id}] {safe_line(source.title)}"
+        if source.kind is Kind.IMAGE:
+            # Titles only: the pictures themselves come before this text, each after its number and title.
+            pictures.append(source)
+            sections[PICTURES].append(f"{line} ({OF_THE_QUESTION})" if is_own else line)
+        else:
+            sections[OWN if is_own else EVIDENCE].append(f"{line}: {safe_line(source.text)}")
+    for heading, section in sections.items():
+        if section != [heading]:
+            lines += section
     return "\n".join(lines), tuple(pictures)
 
 
@@ -131,40 +138,56 @@ def own_part(turn: Turn, role: Role, recalled: Sequence[Message], settings: Agen
     """
     # A turn that is both remembered and heard occurs once, as the agent's own with a weight.
     own = {message.id: message for message in recalled if message.status is Status.OK}
-    budget_words = settings.budget_words
-    weights = {h.message.id: h.weight for h in turn.heard}
-    messages = {h.message.id: h.message for h in turn.heard} | own
-    total = sum(weights.values())
-    remarks, discussion, marks = [], [], []
-    for message in sorted(messages.values(), key=lambda m: (m.round, len(m.heard), m.agent)):
+    weights = {heard.message.id: heard.weight for heard in turn.heard}
+    messages = {heard.message.id: heard.message for heard in turn.heard} | own
+    total_weight = sum(weights.values())
+    remarks: list[Remark] = []
+    discussion: list[str] = []
+    for message in sorted(messages.values(), key=lambda message: (message.round, len(message.heard), message.agent)):
         weight = weights.get(message.id)
         words = None
-        if budget_words is not None and message.id not in own:
+        if settings.budget_words is not None and weight is not None and message.id not in own:
             # Where all weights are 0, no reasoning is shown, but the answers still are.
-            words = round(budget_words * weights[message.id] / total) if total else 0
+            words = round(settings.budget_words * weight / total_weight) if total_weight else 0
         remark, line = _remark(message, weight, message.id in own, words)
         remarks.append(remark)
         discussion.append(line)
-        marks.append(" ".join([YOU] * remark.own + ([] if weight is None else [f"{weight:.3f}"])))
+
     lines = [ROLE, line_of_its_own(role.instruction)] if role.instruction else []
     if discussion:
         # The discussion comes before the role: agents that read the same messages share it as a prefix.
-        stated, kinds = f"{IN_ORDER}: {', '.join(marks)}", {remark.weight for remark in remarks}
-        if settings.weights == "brief" and len(kinds - {None}) == 1:
-            own_numbers = [str(number) for number, remark in enumerate(remarks, 1) if remark.own]
-            yours = f"; your own: number {', '.join(own_numbers)}" if own_numbers else ""
-            # A turn that the agent remembers without hearing it has no weight.
-            stated = f"{OTHERS_ALIKE if None in kinds else ALIKE}{yours}."
-        lines = [DISCUSSION, *discussion, *lines, WEIGHTS, stated]
+        lines = [DISCUSSION, *discussion, *lines, WEIGHTS, _weights(remarks, brief=settings.weights == "brief")]
     if turn.instruction:
         lines += [INSTRUCTION, line_of_its_own(turn.instruction)]
     if turn.inputs:
-        lines += [GIVEN, *(safe_line(given.line) for given in turn.inputs)]
-    lines += [TASK, line_of_its_own(turn.task.instruction) if turn.task else _to_answer(turn, role.modality)]
-    if turn.task and turn.task.inputs:
-        lines += [GIVEN, *(safe_line(given.line) for given in turn.task.inputs)]
+        lines += [GIVEN, *(safe_line(input.line) for input in turn.inputs)]
+    if turn.task:
+        lines += [TASK, line_of_its_own(turn.task.instruction)]
+        if turn.task.inputs:
+            lines += [GIVEN, *(safe_line(input.line) for input in turn.task.inputs)]
+    else:
+        lines += [TASK, _to_answer(turn, role.modality)]
     values = Prompted(safe_line(role.instruction), tuple(remarks), turn.directive, turn.task, turn.inputs)
     return "\n".join(lines), values
+
+
+def _weights(remarks: Sequence[Remark], brief: bool) -> str:
+    """States the weights of the messages above."""
+    different = {remark.weight for remark in remarks}
+    if brief and len(different - {None}) == 1:
+        # A turn that the agent remembers without hearing it has no weight.
+        stated = OTHERS_ALIKE if None in different else ALIKE
+        own_numbers = [str(number) for number, remark in enumerate(remarks, 1) if remark.own]
+        if own_numbers:
+            stated += f"; your own: number {', '.join(own_numbers)}"
+        return f"{stated}."
+    weights = []
+    for remark in remarks:
+        marks = [YOU] if remark.own else []
+        if remark.weight is not None:
+            marks.append(f"{remark.weight:.3f}")
+        weights.append(" ".join(marks))
+    return f"{IN_ORDER}: {', '.join(weights)}"
 
 
 def in_own_form(turn: Turn, role: Role) -> Turn:
@@ -195,29 +218,37 @@ def _to_answer(turn: Turn, modality: Modality, request: str = ANSWER) -> str:
 def _remark(message: Message, weight: float | None, own: bool, words: int | None) -> tuple[Remark, str]:
     """Returns a message as a value and as a line of the discussion. Numbers are rounded alike in both."""
     content = safe_line(message.content)
-    # An attacker may have rewritten the content, or the budget cut it: then no field is shown as a value.
-    fields = tuple((name, harmless(value)) for name, value in message.fields)
     if words is not None:
         content = " ".join(content.split()[:words])
+    # An attacker may have rewritten the content, or the budget cut it: then no field is shown as a value.
+    fields = tuple((name, harmless(value)) for name, value in message.fields)
+    is_of_fields = content == "; ".join(f"{name}: {value}" for name, value in fields)
+    answer = None
+    if message.answer is not None and not message.fields:
+        answer = safe_line(message.answer)
     remark = Remark(
         speaker=f"{safe_line(message.agent)}, round {message.round}",
         content=content,
-        answer=None if message.answer is None or message.fields else safe_line(message.answer),
-        confidence=None if message.confidence is None else round(message.confidence, 2),
-        weight=None if weight is None else round(weight, 3),
+        answer=answer,
+        confidence=_rounded(message.confidence, digits=2),
+        weight=_rounded(weight, digits=3),
         own=own,
-        fields=fields if content == "; ".join(map(": ".join, fields)) else (),
+        fields=fields if is_of_fields else (),
     )
     return remark, f"[{remark.speaker}] {message_text(message, content)}"
+
+
+def _rounded(number: float | None, digits: int) -> float | None:
+    return None if number is None else round(number, digits)
 
 
 def message_text(message: Message, content: str) -> str:
     """Adds a message's answer to its safe content, as others read it. A task's content holds all of its fields."""
     if message.fields:
         return content
-    answer = message.answer if message.answer is not None else "unknown"
-    confidence = "" if message.confidence is None else f" (confidence {message.confidence:.2f})"
-    return f"{content} Answer: {safe_line(answer)}{confidence}"
+    answer = "unknown" if message.answer is None else safe_line(message.answer)
+    text = f"{content} Answer: {answer}"
+    return text if message.confidence is None else f"{text} (confidence {message.confidence:.2f})"
 
 
 def build_request(
@@ -233,7 +264,8 @@ def build_request(
     The `prefix` does not depend on the cut: the replica that has cached the pictures is still the best one. The id
     counts the cut sources, so that a model does not take the request for an earlier one.
     """
-    settings, reads = settings or AgentSettings(), role.evidence
+    settings = settings or AgentSettings()
+    reads = role.evidence
     shared, images = shared_part(turn.question, reads)
     prefix = hashlib.blake2b(shared.encode(), digest_size=8)
     for picture in images:
@@ -241,18 +273,20 @@ def build_request(
         prefix.update(f"{picture.id}\x1f{picture.image}".encode(errors="surrogatepass"))
     if cut:
         shared, images = shared_part(turn.question, reads, tuple(cut))
-    found = any(source.doc not in turn.question.own for source in evidence_for(turn.question, reads))
     if not abilities.pictures:
         images = tuple(replace(image, image=None) for image in images)
+
     own, parts = own_part(turn, role, recalled, settings)
-    form, enforced = form_of(turn), is_enforced(settings.replies, abilities)
+    form = form_of(turn)
+    enforced = is_enforced(settings.replies, abilities)
     texts = OWN in shared or EVIDENCE in shared
+    found = any(source.doc not in turn.question.own for source in evidence_for(turn.question, reads))
     return Request(
         id=f"{turn.id}/cut-{len(cut)}" if cut else turn.id,
         prefix=prefix.hexdigest(),
-        system=overview(texts, bool(images), found),
+        system=overview(texts, pictures=bool(images), found=found),
         shared=shared,
-        own="\n".join([own, REPLY_FORM, as_json(form) if enforced else in_lines(form)]),
+        own="\n".join([own, REPLY_FORM, _asked(form, enforced)]),
         images=images,
         seed=turn.seed,
         temperature=settings.temperature,
@@ -268,21 +302,28 @@ def is_enforced(replies: Replies, abilities: Abilities) -> bool:
     return replies != "text" and abilities.schema
 
 
+def _asked(form: Form, enforced: bool) -> str:
+    return as_json(form) if enforced else in_lines(form)
+
+
 def repair_request(request: Request, reply: str, form: Form, faults: Sequence[FieldFault]) -> Request:
     """Builds a request for the fields that could not be read: the first one, its reply and a correction.
 
     The prompt before the correction is the same, so that the prefix cache serves it; the seed is another one.
     """
-    rejected, asked = harmless(clean(reply)).strip(), still_asked(form, faults)
+    asked = still_asked(form, faults)
+    enforced = bool(request.schema)
+    rejected = harmless(clean(reply)).strip()
+    if len(rejected) > REPAIRED_CHARACTERS:
+        # The dots show the model that this is not the whole reply.
+        rejected = f"... {rejected[-REPAIRED_CHARACTERS:]}"
     # In a sentence: small models copy a line such as `Answer: it is missing` as their answer.
     wrong = "; ".join(f"the {fault.field.name} ({fault.reason})" for fault in faults)
-    form_asked = as_json(asked) if request.schema else in_lines(asked)
     return replace(
         request,
         id=f"{request.id}/repair",
-        # The dots show the model that this is not the whole reply.
-        rejected=rejected if len(rejected) <= REPAIRED_CHARACTERS else f"... {rejected[-REPAIRED_CHARACTERS:]}",
-        correction=f"Part of your reply could not be read: {wrong}.\n{form_asked}",
-        schema=schema(asked, request.max_tokens) if request.schema else "",
+        rejected=rejected,
+        correction=f"Part of your reply could not be read: {wrong}.\n{_asked(asked, enforced)}",
+        schema=schema(asked, request.max_tokens) if enforced else "",
         seed=derive_seed(request.seed, "repair"),
     )
