@@ -18,14 +18,12 @@ from actors.prompting.plain_value import (
     unwrapped,
 )
 from actors.prompting.safe_text import one_line
-from actors.prompting.words import one_of_words, words
+from actors.prompting.words import pattern, words
 
 _MOST_WORDS = 40  # of a statement that an answer is not known; a longer text is an answer
 _WORDS_IN_PLACE = 3  # at most, of a statement in place of a text
 # An offer of help, and a confidence.
-_BEHIND = re.compile(
-    rf"(?<=[.!?])\s+{OFFER.pattern}|[\s,;.|]{{0,4}}\(\s?confidence:?\s[^()]{{1,20}}\)\Z", re.IGNORECASE
-)
+_BEHIND = pattern(r"(?<=[.!?])\s+" + OFFER.pattern + r"|[\s,;.|]{0,4}\(\s?confidence:?\s[^()]{1,20}\)\Z")
 _LEAD_IN = re.compile(
     r"\A(?:(?:(?:the|my)\s)?(?:(?:correct|right|best|final)\s)?(?:answer|option|choice|letter)(?:\sis\s?[:：]?|\s?[:：])"
     r"|it is|it's|this is|that is)\s+",
@@ -39,7 +37,7 @@ _MORE = re.compile(
 )
 # A letter for each kind of words in a statement about knowing.
 _KINDS = {
-    kind[0]: re.compile(one_of_words("not_known", kind))
+    kind[0]: pattern(f"<not_known.{kind}>")
     for kind in ("negation", "evidence", "knowing", "weak", "declines", "unknown", "but", "speaker", "filler", "or")
 }
 # A statement that an answer is not known: `unknown` at its end or about the evidence, or a negation with a word of the

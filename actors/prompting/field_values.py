@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from actors.messages import Field, FieldKind, Value
 from actors.prompting.answer_value import is_unstated, read_answer
-from actors.prompting.form import FieldFault, RawField, Values, is_long, quoted
+from actors.prompting.form import FieldFault, FieldText, Outcome, is_long, quoted
 from actors.prompting.plain_value import (
     BULLET,
     ENDS_A_VALUE,
@@ -22,14 +22,16 @@ from actors.prompting.plain_value import (
     unwrapped,
 )
 from actors.prompting.safe_text import one_line
-from actors.prompting.words import one_of_words
+from actors.prompting.words import pattern
 
 _OUT_OF = ("/", " /", " / ", " out of ", " of ", " on a scale of 1 to ")  # between a grade and the best one
-_NEVER, _ALWAYS = re.compile("(?!)"), re.compile("")
+_NO_LINE = re.compile("(?!)")
+_ANY_LINE = re.compile("")
+_LONG_DESCRIPTION = 24  # characters that no value begins with by chance
 _MOST_NUMBERS = 999
 _MOST_IN_RANGE = 50
 _NUMBERS = re.compile(r"(\d{1,3})(?:[ ]?[-–][ ]?[\[(]?(\d{1,3}))?")
-_AROUND_NUMBERS = re.compile(rf"\b{one_of_words('lists', 'numbered')}\b|[\s\[\](),，、;&+/#*`\"'.•-]", re.IGNORECASE)
+_AROUND_NUMBERS = pattern(r"\b<lists.numbered>\b|[\s\[\](),，、;&+/#*`\"'.•-]")
 # A bullet before a number, or a remark behind it.
 _BESIDE_NUMBER = re.compile(
     r"^\s*(?:[-*+•]|\d{1,2}[.)])\s+(?=\D)|\s\([^()\n]*\)|(?<=\d)\s?[:–—-]\s[^\d\n]*", re.MULTILINE
@@ -38,10 +40,7 @@ _ANSWER_LINE = re.compile(
     r"[\s>*_#•-]{0,8}+(?:short )?answers?(?P<number>\s?#?\d{1,2})?[*_]{0,3}\s?[:：][*_]{0,3}\s?(?P<answer>.*)",
     re.IGNORECASE,
 )
-_CITED = re.compile(
-    rf"\s*(?:\s[#←]\s.*|//\s.*|\s\((?:\d|{one_of_words('remarks', 'origin')}\b)[^()|]*\)|\s?\[\d[^\[\]|]*\])\s*[.;]?$",
-    re.IGNORECASE,
-)
+_CITED = pattern(r"\s*(?:\s[#←]\s.*|//\s.*|\s\((?:\d|<remarks.origin>\b)[^()|]*\)|\s?\[\d[^\[\]|]*\])\s*[.;]?$")
 _BRACKETED = re.compile(r"\A[(<\[{⟨]([^()<>\[\]{}⟨⟩]*)[)>\]}⟩]\Z")
 _ITEMS = {
     Value.TEXT: re.compile(r"(.+)"),
@@ -50,69 +49,72 @@ _ITEMS = {
     Value.CALL: re.compile(r"(\w+)\W{0,3}?[|:：](.+)"),  # a colon may stand behind a tool
 }
 # The form's own words for the parts of a triple, as in the head of a table.
-_PART_NAMES = re.compile(rf"(?=.*\|)[\s|<]*(?:{one_of_words('lists', 'part')}[\s/\d|<>]*)+", re.IGNORECASE)
+_PART_NAMES = pattern(r"(?=.*\|)[\s|<]*(?:<lists.part>[\s/\d|<>]*)+")
 
 
-def value_and_rest(raw: RawField) -> tuple[str, Sequence[str]]:
+def value_and_rest(field_text: FieldText) -> tuple[str, Sequence[str]]:
     """Splits the lines of a field into its value and the lines behind it.
 
     A short value is its first line, or the lines of a list. Prose and numbers go on until a rule, a remark or an offer
     of help.
     """
-    lines = [line.strip() for line in raw.lines]
+    lines = [line.strip() for line in field_text.lines]
     first = next((number for number, line in enumerate(lines) if any(map(str.isalnum, line))), 0)
-    del lines[:first]
-    if first and ENDS_A_VALUE.match(lines[0]):
-        return "", lines
-    goes_on = BULLET if BULLET.match(lines[0]) else _NEVER
-    if is_long(raw.field):
-        goes_on = _ALWAYS
-    value = [lines.pop(0)]
-    while lines and goes_on.match(lines[0]) and not ENDS_A_VALUE.match(lines[0]):
-        value.append(lines.pop(0))
-    if goes_on is BULLET and len(value) > 1:
-        return ", ".join(BULLET.sub("", line, count=1) for line in value), lines
-    return "\n".join(value), lines
+    if first and ENDS_A_VALUE.match(lines[first]):
+        return "", lines[first:]
+
+    continuation = _NO_LINE
+    if is_long(field_text.field):
+        continuation = _ANY_LINE
+    elif BULLET.match(lines[first]):
+        continuation = BULLET
+    end = first + 1
+    while end < len(lines) and continuation.match(lines[end]) and not ENDS_A_VALUE.match(lines[end]):
+        end += 1
+    value_lines = lines[first:end]
+    if continuation is BULLET and len(value_lines) > 1:
+        return ", ".join(BULLET.sub("", line, count=1) for line in value_lines), lines[end:]
+    return "\n".join(value_lines), lines[end:]
 
 
-def read_values(raw: RawField, choices: Sequence[str] = ()) -> Values | FieldFault | None:
+def read_values(field_text: FieldText, choices: Sequence[str] = ()) -> Outcome:
     """Reads the values of a field. () where it states none, None where it has no content at all.
 
     An answer that is stated not to be known has no value.
     """
-    if raw.field.kind is FieldKind.REASONING:
-        return (one_line(" ".join(raw.lines)),) if "".join(raw.lines).strip() else None
-    if raw.field.many:
-        return read_items(raw.field, list_items(raw))
-    return read_one(raw.field, value_and_rest(raw)[0], choices)
-
-
-def read_one(field: Field, written: str, choices: Sequence[str]) -> Values | FieldFault | None:
-    """Reads the one value of a field."""
-    line = re.sub(rf"\A{re.escape(field.name)}\s?[:：]\s?", "", one_line(written), flags=re.IGNORECASE)
-    if len(field.asks) > 24 and line.casefold().strip("<[ ").startswith(field.asks.casefold()):
+    field = field_text.field
+    if field.kind is FieldKind.REASONING:
+        reasoning = one_line(" ".join(field_text.lines))
+        return (reasoning,) if reasoning else None
+    if field.many:
+        return read_items(field, list_items(field_text))
+    text, _ = value_and_rest(field_text)
+    line = re.sub(rf"\A{re.escape(field.name)}\s?[:：]\s?", "", one_line(text), flags=re.IGNORECASE)
+    if len(field.asks) > _LONG_DESCRIPTION and line.casefold().strip("<[ ").startswith(field.asks.casefold()):
         return None  # the form's own description, repeated
     if line.startswith(('{"', '["')):
         return FieldFault(field, f"one value was asked for, and {quoted(line)} is a list or an object")
     if field.value is Value.ANSWER:
         return read_answer(field, line, choices)
-    text = unwrapped(line)
-    if not text or PLACEHOLDER.fullmatch(line) or plain(text) == plain(field.name):
+    return read_one(field, line, text)
+
+
+def read_one(field: Field, line: str, text: str) -> Outcome:
+    """Reads the one value of a field, from its text on one line and as it was written."""
+    value = unwrapped(line)
+    if not value or PLACEHOLDER.fullmatch(line) or plain(value) == plain(field.name):
         return None
     options = options_of(field)
     # One of the field's values may be `none`.
-    if plain(text) not in options and states_none(field, text):
+    if plain(value) not in options and states_none(field, value):
         return none(field)
-    if field.value is Value.NUMBERS:
-        return read_numbers(field, written)
-    value: str | None = text
     if options:
-        value = option_named(text, options)
-    elif field.value is Value.SHARE:
-        share = stated_share(text)
-        value = None if share is None else repr(share)
-    wanted = f"none of {', '.join(field.values)}" if options else "no number from 0 to 1"
-    return FieldFault(field, f"{quoted(text)} is {wanted}") if value is None else (value,)
+        option = option_named(value, options)
+        return (option,) if option else FieldFault(field, f"{quoted(value)} is none of {', '.join(field.values)}")
+    if field.value is Value.SHARE:
+        share = stated_share(value)
+        return FieldFault(field, f"{quoted(value)} is no number from 0 to 1") if share is None else (repr(share),)
+    return read_numbers(field, text) if field.value is Value.NUMBERS else (value,)
 
 
 def options_of(field: Field) -> dict[str, str | None]:
@@ -120,68 +122,71 @@ def options_of(field: Field) -> dict[str, str | None]:
     options: dict[str, str | None] = {plain(value): value for value in field.values}
     if "yes" in options:
         options |= {"true": "yes", "false": "no"}
-    for value in field.values if field.kind is FieldKind.GRADE else ():
-        options |= {f"{value}{of}": value for of in (".0", *(f"{of}{field.values[-1]}" for of in _OUT_OF))}
+    if field.kind is FieldKind.GRADE:
+        best = field.values[-1]
+        for value in field.values:
+            options[f"{value}.0"] = value
+            options |= {f"{value}{out_of}{best}": value for out_of in _OUT_OF}
     return options
 
 
-def read_numbers(field: Field, written: str) -> Values | FieldFault:
+def read_numbers(field: Field, text: str) -> Outcome:
     """Reads a list of numbers, with remarks and ranges. No other words may stand in it."""
-    text = _BESIDE_NUMBER.sub("", written)
+    list_text = _BESIDE_NUMBER.sub("", text)
     numbers: dict[str, None] = {}
-    for first, last in _NUMBERS.findall(text):
-        most = min(int(last or first), int(first) + _MOST_IN_RANGE)
-        numbers |= dict.fromkeys(map(str, range(int(first), most + 1)))
-    if not 0 < len(numbers) <= _MOST_NUMBERS or _AROUND_NUMBERS.sub("", _NUMBERS.sub("", text)):
-        return FieldFault(field, f"{quoted(written)} is not a list of numbers alone")
+    for first, last in _NUMBERS.findall(list_text):
+        end = min(int(last or first), int(first) + _MOST_IN_RANGE)
+        numbers |= dict.fromkeys(map(str, range(int(first), end + 1)))
+    rest = _AROUND_NUMBERS.sub("", _NUMBERS.sub("", list_text))
+    if rest or not 0 < len(numbers) <= _MOST_NUMBERS:
+        return FieldFault(field, f"{quoted(text)} is not a list of numbers alone")
     return (", ".join(numbers),)
 
 
-def none(field: Field) -> Values | FieldFault:
+def none(field: Field) -> Outcome:
     """Reads a field that is stated to be empty."""
     return () if field.optional else FieldFault(field, "it is empty")
 
 
 def states_none(field: Field, text: str) -> bool:
     """True for `none` in some words, and for a text in whose place it is said not to be known."""
-    unstated = field.optional and field.value is Value.TEXT and is_unstated(text)
-    return unstated or (is_nothing(text) and (field.optional or plain(text) != "no"))
+    if field.optional and field.value is Value.TEXT and is_unstated(text):
+        return True
+    return is_nothing(text) and (field.optional or plain(text) != "no")
 
 
-def list_items(raw: RawField) -> list[str]:
+def list_items(field_text: FieldText) -> list[str]:
     """Returns the items of a list. Behind a blank line, or a value on the label's line, only bullets begin one.
 
     The answer to a question may stand on the next line. A label in the plural may have texts between commas.
     """
-    field = raw.field
+    field = field_text.field
     items: list[str] = []
-    is_listed = raw.several or not raw.lines[0].strip()
+    is_listed = field_text.is_plural or not field_text.lines[0].strip()
     is_apart = False  # by a blank line or a rule
-    for line in raw.lines:
+    for line in field_text.lines:
         text = line.strip()
-        if not text or not re.search(r"[^\s|:+=_*~-]", text):
+        answer = _ANSWER_LINE.fullmatch(text) if field.value is Value.PAIR and items else None
+        is_item = (is_listed and not is_apart) or BULLET.match(line) or (field.value is Value.TRIPLE and "|" in text)
+        if not re.search(r"[^\s|:+=_*~-]", text):
             is_apart = bool(items)
-        elif items and field.value is Value.PAIR and (answer := _ANSWER_LINE.fullmatch(text)):
+        elif answer:
             # A bar too many where it is not certain to which question the answer is.
-            items[-1] += f" | {'? | ?' if answer['number'] else answer['answer'] or '? | ?'}"
-        elif (
-            not items
-            or (is_listed and not is_apart)
-            or BULLET.match(line)
-            or (field.value is Value.TRIPLE and "|" in text)
-        ):
+            is_certain = answer["answer"] and not answer["number"]
+            items[-1] += f" | {answer['answer']}" if is_certain else " | ? | ?"
+        elif is_item or not items:
             items.append(text)
             is_apart = False
         elif field.value is Value.TEXT and text[0].islower() and not is_apart and not ENDS_A_VALUE.match(text):
             items[-1] += f" {text}"
         else:
             break
-    if raw.several and field.value is Value.TEXT and len(items) == 1 and "?" not in items[0]:
+    if field_text.is_plural and field.value is Value.TEXT and len(items) == 1 and "?" not in items[0]:
         return re.split(r"\s*;\s*" if ";" in items[0] else r",\s+(?:and\s+)?", items[0])
     return items
 
 
-def read_items(field: Field, items: Sequence[str]) -> Values | FieldFault | None:
+def read_items(field: Field, items: Sequence[str]) -> Outcome:
     """Reads the items of a list: texts, or parts with bars between them. None where there are only the form's words."""
     if len(items) == 1 and states_none(field, unwrapped(items[0])):
         return none(field)
@@ -192,8 +197,8 @@ def read_items(field: Field, items: Sequence[str]) -> Values | FieldFault | None
         if field.value is Value.TRIPLE:
             is_form = _PART_NAMES.fullmatch(text)
             text = _CITED.sub("", _BRACKETED.sub(r"\1", _CITED.sub("", text))).rstrip(" .;,")
-        found = _ITEMS[field.value].fullmatch(text)
-        parts = [part for part in found.groups() if part] if found else []
+        match = _ITEMS[field.value].fullmatch(text)
+        parts = [part for part in match.groups() if part] if match else []
         if is_form or not text.strip(" :;,") or any(map(PLACEHOLDER.fullmatch, parts)):
             continue
         value = value_of(field, [bare(part) for part in parts])
@@ -209,6 +214,7 @@ def value_of(field: Field, parts: list[str]) -> str:
         tools = {tool.casefold(): tool for tool in field.tools}
         parts[0] = tools.get(parts[0].casefold(), "")
     # One part may be a mark with a meaning: `5 | < | 7`, `+ | is | a positive charge`; `P | > | >` states nothing.
-    in_words = [part for part in parts if re.search(r"\w", part)]
-    is_stated = all(part.strip(" :;,./_'\"`") for part in parts) and len(in_words) >= min(2, len(parts))
-    return " | ".join(parts) if is_stated and not "".join(parts).startswith(('{"', '["')) else ""
+    parts_in_words = [part for part in parts if re.search(r"\w", part)]
+    is_stated = all(part.strip(" :;,./_'\"`") for part in parts) and len(parts_in_words) >= min(2, len(parts))
+    is_json = "".join(parts).startswith(('{"', '["'))
+    return " | ".join(parts) if is_stated and not is_json else ""

@@ -69,15 +69,19 @@ class FieldFault:
 
 
 @dataclass(frozen=True, slots=True)
-class RawField:
+class FieldText:
     """The lines that a reply has under a field's name, as the model wrote them, before they are read.
 
-    `several` marks a label in the plural.
+    `is_plural` marks a label in the plural.
     """
 
     field: Field
     lines: tuple[str, ...]
-    several: bool = False
+    is_plural: bool = False
+
+
+Outcome = Values | FieldFault | None
+"""Values of a field, the fault that keeps them from being read, or nothing."""
 
 
 def is_long(field: Field) -> bool:

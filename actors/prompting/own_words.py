@@ -3,12 +3,11 @@
 Linear in the text's length: repetitions in patterns are bounded, possessive, or tried from one place only.
 """
 
-import json
 import re
 from collections.abc import Callable
 
 from actors.prompting.safe_text import HTML, clean
-from actors.prompting.words import one_of_words
+from actors.prompting.words import pattern
 
 # A tag or a token of a template: `<think>`, `<|begin_of_box|>`, `[THINK]`, `◁think▷`.
 _MARK = re.compile(
@@ -16,17 +15,21 @@ _MARK = re.compile(
     r"|◁(?P<moon>/?\w{1,24})▷"
 )
 _PLACE = re.compile(r"begin|start|open|end|close|(?<![a-z])of(?![a-z])|[^a-z]")  # of a mark's name
-_THOUGHT = re.compile(one_of_words("tags", "thought"))
-_REPLY = re.compile(one_of_words("tags", "reply"))
-_TURN = re.compile(rf"s|{one_of_words('tags', 'turn')}")
-_HTML = re.compile(HTML, re.IGNORECASE)
+_THOUGHT = pattern("<tags.thought>")
+_REPLY = pattern("<tags.reply>")
+_TURN = pattern("s|<tags.turn>")
+_HTML = pattern(HTML)
 _CHANNEL = re.compile(r"<\|channel\|>final[^<\n]{0,20}(?:<\|constrain\|>[^<\n]{0,20})?<\|message\|>|assistantfinal")
 # A channel's name without its marks, which a decoder left out.
 _SILENT = re.compile(r"\s*(?:assistant)?(?:analysis|commentary|thought|thinking|reasoning)(?![*_]{0,3}\s?[:：])")
 _REASONING = re.compile(r"Reasoning: .*\n(?!Reasoning: )")
-_THOUGHT_BEGINS, _THOUGHT_ENDS = "\0<", "\0>"
-_THOUGHT_MARK = re.compile("(\0[<>])")
-_TURN_ENDS = re.compile(r"\0|^## Question$", re.MULTILINE)  # or a model goes on with a prompt of its own
+
+# In place of marks. Null bytes were removed from the text before.
+_THOUGHT_BEGINS = "\0<"
+_THOUGHT_ENDS = "\0>"
+_TURN_ENDS = "\0"
+_THOUGHT_SIGN = re.compile("(\0[<>])")
+_TURN_SIGN = re.compile(r"\0|^## Question$", re.MULTILINE)  # or a model goes on with a prompt of its own
 
 _CITATION = re.compile(
     r"\s?\(?【\d[^【】\n]{0,60}】\)?|\s?\[\^[^\]\n]{1,20}\]|\s?\^\[\d{1,2}\]\^|</?co\b[^<>\n]{0,40}>|<sup>\W?\d{1,3}\W?</sup>"
@@ -40,24 +43,18 @@ _FENCE = re.compile(r"\s*+(?:`{3,}+|~{3,}+)\s*+\w{0,20}+\s*+")
 def own_words(text: str, is_field: Callable[[str], object]) -> str:
     """Returns what the model says. `is_field` is true for the name of a field, whose tag marks no thought.
 
-    Reasoning on the first line, and objects, may quote marks.
+    Reasoning on the first line, and an object, may quote marks.
     """
     text = clean(text).strip()
     reasoning = _REASONING.match(text)
     if reasoning:
         return reasoning[0] + own_words(text[reasoning.end() :], is_field)
-    if not _is_object(text):
+
+    if not (text.startswith("{") and text.endswith("}")):
         text = _without_thoughts(text, is_field)
     text = _LINK.sub(r"\1", _CITATION.sub("", text))
     text = _EMPHASIS.sub("", _LINE_BREAK.sub("\n", text))
     return "\n".join(line for line in text.split("\n") if not _FENCE.fullmatch(line)).strip()
-
-
-def _is_object(text: str) -> bool:
-    try:
-        return text.startswith("{") and isinstance(json.loads(text, strict=False), dict)
-    except (ValueError, RecursionError):
-        return False
 
 
 def _without_thoughts(text: str, is_field: Callable[[str], object]) -> str:
@@ -66,41 +63,49 @@ def _without_thoughts(text: str, is_field: Callable[[str], object]) -> str:
     Behind a thought that is never closed nothing is the model's reply, and before the end of one that was never opened
     neither.
     """
-    text = text[max((final.end() for final in _CHANNEL.finditer(text)), default=0) :].rstrip()
+    channel_end = max((channel.end() for channel in _CHANNEL.finditer(text)), default=0)
+    text = text[channel_end:].rstrip()
     if _SILENT.match(text):
         return ""
+
+    text = _MARK.sub(lambda mark: _instead_of(mark, is_field), text)
     depth = 0
-    own: list[str] = []
-    for piece in _THOUGHT_MARK.split(_MARK.sub(lambda mark: _instead_of(mark, is_field), text)):
+    spoken = ""
+    for piece in _THOUGHT_SIGN.split(text):
         if piece == _THOUGHT_BEGINS:
             depth += 1
         elif piece == _THOUGHT_ENDS:
-            own = own if depth else []  # a template opened the thought
+            if not depth:
+                spoken = ""  # a template opened the thought
             depth = max(0, depth - 1)
         elif not depth:
-            own.append(piece)
+            spoken += piece
+
     # A token before any text ends nothing: the reply follows it.
-    turns = [turn for turn in _TURN_ENDS.split("".join(own)) if turn.strip() not in ("", "assistant", "model")]
-    return turns[0] if turns else ""
+    for turn in _TURN_SIGN.split(spoken):
+        if turn.strip() not in ("", "assistant", "model"):
+            return turn
+    return ""
 
 
 def _instead_of(mark: re.Match[str], is_field: Callable[[str], object]) -> str:
-    """Returns what stands in place of a mark: a sign where a thought or a turn begins or ends, nothing, or itself.
+    """Returns what is put in place of a mark: a sign where a thought or a turn begins or ends, nothing, or itself.
 
     A tag of any name that begins a line and is not the last word begins a thought.
     """
-    written = (mark["tag"] or mark["block"] or mark["moon"]).lower()
-    name = _PLACE.sub("", written)
+    label = (mark["tag"] or mark["block"] or mark["moon"]).lower()
+    name = _PLACE.sub("", label)
     is_tag = mark["tag"] and not mark["special"]
-    if not written or (is_tag and (_HTML.fullmatch(name) or (name != "thinking" and is_field(name)))):
+    if is_tag and (_HTML.fullmatch(name) or (name != "thinking" and is_field(name))):
         return mark[0]
-    is_thought = _THOUGHT.search(name)
-    if not is_thought and _REPLY.search(name):
-        return ""
-    if not is_thought and (mark["special"] or _TURN.fullmatch(name)):
-        return "\0"
-    begins_line = mark.string[mark.start() - 1 : mark.start()] in ("", "\n")
-    if not is_thought and (not begins_line or mark.end() == len(mark.string)):
-        return mark[0]
+    if not _THOUGHT.search(name):
+        if _REPLY.search(name):
+            return ""
+        if mark["special"] or _TURN.fullmatch(name):
+            return _TURN_ENDS
+        begins_line = mark.string[mark.start() - 1 : mark.start()] in ("", "\n")
+        if not begins_line or mark.end() == len(mark.string):
+            return mark[0]
     # MedGemma puts its thoughts between `<unused94>` and `<unused95>`.
-    return _THOUGHT_ENDS if re.search(r"/|end|close|unused95", written) else _THOUGHT_BEGINS
+    is_end = re.search(r"/|end|close|unused95", label)
+    return _THOUGHT_ENDS if is_end else _THOUGHT_BEGINS

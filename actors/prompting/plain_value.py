@@ -8,11 +8,11 @@ import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 
-from actors.prompting.words import one_of_words
+from actors.prompting.words import pattern
 
 _LONGEST = 1000  # characters; longer values are taken as they are
-_LEFT, _RIGHT = "\"'“‘«「`*$<", "\"'”’»」`*$>"
-_LAYERS = [rf"[{a}]+([^{a}{b}]+)[{b}]+\.?" for a, b in zip(_LEFT, _RIGHT, strict=True)]
+_DECORATION = zip("\"'“‘«「`*$<", "\"'”’»」`*$>", strict=True)
+_LAYERS = [rf"[{left}]+([^{left}{right}]+)[{right}]+\.?" for left, right in _DECORATION]
 _WRAPPED = re.compile("|".join([*_LAYERS, r"<\w{1,20}>([^<>]+)</\w{1,20}>"]))
 _LATEX = re.compile(r"\\(?:boxed|text(?:bf|it|rm)?|math(?:bf|rm|it))\s?\{([^{}\n]{0,300}+)\}")
 BULLET = re.compile(
@@ -23,28 +23,22 @@ SENTENCE_ENDS = re.compile(
     r"(?:(?<=[^\W\d_]{3})|(?<=[\d)\]\"'”’%]))[.!?][\"'”’)\]]*+(?=\s+[^\W\d_a-z]|\s+[\[\"'“‘(\d])"
 )
 # Lines that are no part of the value above them: `---`, notes and offers of help.
-ENDS_A_VALUE = re.compile(
-    rf"[\s|:+=_*~-]{{3,}}\Z|\W{{0,4}}(?:confidence\W{{0,4}}[:：]|{one_of_words('remarks', 'chatter')}\b)", re.IGNORECASE
-)
-OFFER = re.compile(rf"\W{{0,4}}{one_of_words('remarks', 'offer')}\b.*", re.IGNORECASE)
+ENDS_A_VALUE = pattern(r"[\s|:+=_*~-]{3,}\Z|\W{0,4}(?:confidence\W{0,4}[:：]|<remarks.chatter>\b)")
+OFFER = pattern(r"\W{0,4}<remarks.offer>\b.*")
 THE_ANSWER_IS = re.compile(
     r"(?:^|(?<=[\s,;(]))(?:the|my|our)\s(?:final\s|correct\s|right\s|best\s|most likely\s)?(?:answer|choice|option)\s"
     r"(?:to (?:the|this|your) question\s)?(?:is|would be)\s?[:：]?\s+(?=[^\n])",
     re.IGNORECASE | re.MULTILINE,
 )
-_ASIDE = re.compile(
-    rf"\W{{0,8}}(?:confidence|{one_of_words('remarks', 'support')})\b[^:：\n]{{0,12}}[:：]", re.IGNORECASE
-)
-_REASON = rf"{one_of_words('remarks', 'reason')}\b(?! (?:far|if|long|much|opposed|soon|well)\b)\s[^!?;\n]*"
-_REASON_WITHOUT_COMMA = re.compile(rf"(?<=\w)\.?\s(?={_REASON}\Z)", re.IGNORECASE)
-_ORIGIN = rf"(?!from \d){one_of_words('remarks', 'origin')}\b[^()!?;\n]*"
+_ASIDE = pattern(r"[\s*_#>•-]{0,8}(?:confidence|<remarks.support>)\b[^:：\n]{0,12}[:：]")
+_REASON = r"<remarks.reason>\b(?! (?:far|if|long|much|opposed|soon|well)\b)\s[^!?;\n]*"
+_REASON_WITHOUT_COMMA = pattern(r"(?<=\w)\.?\s(?=" + _REASON + r"\Z)")
 # What a value rests on, at its end: sources in brackets, or a clause with a reason.
-_SUPPORT = re.compile(
-    rf"(?:(?<! of)\s*\[(?:\w+:? )?\d{{1,2}}(?:\s?[,;–-]\s?\d{{1,2}})*\]|\s*\({_ORIGIN}\)"
-    r"|(?<=[^\W\d_]{4})[⁰¹²³⁴⁵⁶⁷⁸⁹†‡]"
-    rf"|(?:,|(?<=\w{{3}})\.|\s[–—-])\s{_REASON}|(?:,|\s[–—-])\s(?!from |see |per ){_ORIGIN}"
-    rf"|\s*\({one_of_words('remarks', 'source')}\W{{1,2}}\d[^()]*\))[\s.*_`]*\Z",
-    re.IGNORECASE,
+_SUPPORT = pattern(
+    r"(?:(?<! of)\s*\[(?:\w+:? )?\d{1,2}(?:\s?[,;–-]\s?\d{1,2})*\]|(?<=[^\W\d_]{4})[⁰¹²³⁴⁵⁶⁷⁸⁹†‡]"
+    r"|\s*\((?:<remarks.source>\W{1,2}\d|(?!from \d)<remarks.origin>\b)[^()]*\)"
+    r"|(?:,|\s[–—-])\s(?!from |see |per )<remarks.origin>\b[^()!?;\n]*"
+    r"|(?:,|(?<=\w{3})\.|\s[–—-])\s" + _REASON + r")[\s.*_`]*\Z"
 )
 _NOTHING = re.compile(
     r"[(\[]?(?:(?:none|null|nil|n/?a|nothing|empty|no|[-–—]+|\[\]|not applicable|not needed|left out|omitted)?"
@@ -87,33 +81,35 @@ def bare(value: str) -> str:
 def unwrapped(text: str) -> str:
     """Removes a bullet, and decoration around the whole."""
     # `2. Bundesliga`, `[2] shows it` and `- 3` begin with a number that belongs to them.
-    text = text if re.match(r"(?:\[|[-−–+]\s?\.?)?\d", text) else BULLET.sub("", text, count=1)
+    if not re.match(r"(?:\[|[-−–+]\s?\.?)?\d", text):
+        text = BULLET.sub("", text, count=1)
     return html.unescape(bare(text))
 
 
 def split_support(value: str) -> tuple[str, str]:
     """Splits a value from what it rests on: sources, and a clause with a reason. All is value where else none is."""
-    end = 0 if re.fullmatch(r"[a-z_]\w*\[\d+\]", value) else len(value)  # an element of a list
+    end = len(value)
+    if re.fullmatch(r"[a-z_]\w*\[\d+\]", value):
+        end = 0  # an element of a list
     while 0 < end <= _LONGEST and (support := _SUPPORT.search(value, 0, end)):
         end = support.start()
-    return (value[:end].rstrip(), value[end:]) if value[:end].strip(" *_`.") else (value, "")
+    if not value[:end].strip(" *_`."):
+        end = len(value)
+    return value[:end].rstrip(), value[end:]
 
 
-def takes_nothing_back(lines: Sequence[str], restates: Callable[[str], bool]) -> bool:
+def takes_nothing_back(lines: Sequence[str], is_restated: Callable[[str], bool]) -> bool:
     """True where the lines behind a value cannot change it. They are marks, offers, reasons, or the value again.
 
     Of an explanation, only what it calls the answer counts.
     """
-    is_explained = False
+    in_explanation = False
     for line in dict.fromkeys(lines):
-        is_explained = is_explained or _ASIDE.match(line) is not None
-        is_harmless = (
-            (is_explained and not THE_ANSWER_IS.search(line))
-            or not any(map(str.isalnum, line))
-            or OFFER.match(line)
-            or split_support(f"word, {line}")[0] == "word"
-        )
-        if not is_harmless and not restates(line):
+        in_explanation = in_explanation or _ASIDE.match(line) is not None
+        is_explanation = in_explanation and not THE_ANSWER_IS.search(line)
+        is_empty = not any(map(str.isalnum, line))
+        is_support = split_support(f"word, {line}")[0].rstrip(",") == "word"
+        if not (is_explanation or is_empty or is_support or OFFER.match(line) or is_restated(line)):
             return False
     return True
 

@@ -6,20 +6,20 @@ Linear in the reply's length: repetitions in patterns are bounded, possessive, o
 import html
 import json
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
-from itertools import islice
 from typing import Any
 
 from actors.messages import Field, FieldKind, Value
 from actors.prompting.answer_value import read_answer
-from actors.prompting.form import PARTS, PROSE, Form, RawField, is_long
+from actors.prompting.form import PARTS, PROSE, FieldText, Form, is_long
 from actors.prompting.own_words import own_words
 from actors.prompting.plain_value import SENTENCE_ENDS, THE_ANSWER_IS
 from actors.prompting.reply_json import decode, escaped, mended
 from actors.prompting.safe_text import one_line
-from actors.prompting.words import words
+from actors.prompting.words import pattern, words
 
 # A line that begins with a name: `**Final answer:** ...`, `2. My answer is: ...`, `| Answer | ... |`.
 _LABEL = re.compile(
@@ -27,7 +27,8 @@ _LABEL = re.compile(
     r"(?:(?:[:：﹕]|=(?!=)|->|=>|→|(?<=[*_\s])[–—-](?=\s)|\|(?=[^|]*\|\s*\Z))[*_`]*(?P<value>.*)|\Z)"
 )
 _HEADING = re.compile(r"\s*(?:[A-Z]|[\W_]*[#*_])")
-_BEFORE_NAME = re.compile(rf"(?:{'|'.join(words('names', 'before'))})(?=[a-z])")
+_BEFORE_NAME = pattern("<names.before>(?=[a-z])")
+_NAME_CHARACTERS = 80
 # `Answer: Paris (confidence 0.8)`, `Answer: Paris, confidence: 80%`, and the former at the end of a reply.
 _WITH_SHARE = re.compile(
     r"^([^a-z\n]{0,20}(?:\w{1,8} ){0,3}answer\b[^\n]{0,400}?)[ ,;.|*_]{0,4}\(?[ ]?confidence[*_]{0,3}:?[ ]"
@@ -35,10 +36,10 @@ _WITH_SHARE = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _SHARE_AT_END = re.compile(r"\(confidence:?\s([^()]{1,20})\)\s*\Z", re.IGNORECASE)
-_FEW_WORDS = 6
+_BETWEEN_OBJECTS = " ,\n]`"
+_SHORT_WORDS = 6
 # Marks and words of a label or a sentence, in Chinese too.
 _NO_BARE_ANSWER = re.compile(r"[:：?？是<{\[|]|答案|\b(?:is|are|was|it's|I|think|sure|help|assist)\b")
-_OBJECTS = 200  # tried in one reply: each costs a scan of the rest at worst
 
 
 class Labels:
@@ -58,34 +59,39 @@ class Labels:
 
     def field(self, name: str) -> Field | None:
         """Returns the field of a label, tag or key, in any case and with anything between its words."""
-        letters = _letters(re.sub(r"\([^()]*\)|\sis\Z", "", name[:80]))
-        while letters not in self._fields and (before := _BEFORE_NAME.match(letters)):
-            letters = letters[before.end() :]
+        letters = _letters(re.sub(r"\([^()]*\)|\sis\Z", "", name[:_NAME_CHARACTERS]))
+        while letters not in self._fields and (word := _BEFORE_NAME.match(letters)):
+            letters = letters[word.end() :]
         return self._fields.get(letters)
 
-    def labelled(self, line: str) -> RawField | None:
-        """Reads a line that begins with a label. None for any other line."""
+    def field_text(self, line: str) -> FieldText | None:
+        """Reads a line that begins with a label, or a row of a table of triples. None for any other line."""
         label = _LABEL.match(line)
         field = self.field(label["name"]) if label else None
         if label is None or field is None or (label["value"] is None and not _HEADING.match(line)):
             triple = self._fields.get(FieldKind.TRIPLE.casefold())
-            return RawField(triple, (line,)) if triple and line.lstrip().startswith("|") else None
-        value = (label["value"] or "").strip(" \t|" if "|" in label["marks"] else None)
+            return FieldText(triple, (line,)) if triple and line.lstrip().startswith("|") else None
+
+        value = (label["value"] or "").strip()
+        if "|" in label["marks"]:
+            value = value.strip(" \t|")
         emphasis = label["marks"].rpartition(" ")[2]
         if emphasis and value.count(emphasis) % 2:  # it began before the label
             value = value.removesuffix(emphasis)
-        is_plural = re.search(r"s\W*\Z", label["name"], re.IGNORECASE) is not None
-        return RawField(field, (value,), is_plural and not field.name.endswith("s"))
+        is_plural = label["name"].casefold().endswith("s") and not field.name.endswith("s")
+        return FieldText(field, (value,), is_plural)
 
     def tags_as_labels(self, text: str) -> str:
-        """Turns tags that begin lines and are fields' names into labels, `<answer>Paris</answer>`, and prose into a
-        line."""
+        """Turns tags that begin lines and are fields' names into labels, and prose in them into a line:
+        `<answer>Paris</answer>`."""
 
         def label(tag: re.Match[str]) -> str:
             field = self.field(tag[1])
             value = html.unescape(tag[2])
-            value = one_line(value) if field and field.kind in PROSE else value
-            return f"\n{tag[1]}: {value}" + ("\n" if tag[3] else "")
+            if field and field.kind in PROSE:
+                value = one_line(value)
+            end = "\n" if tag[3] else ""
+            return f"\n{tag[1]}: {value}{end}"
 
         for _ in self._fields:  # behind the end of a tag another one may begin
             text = self._tag.sub(label, text)
@@ -99,39 +105,47 @@ def _letters(name: str) -> str:
     return re.sub(r"[\W\d_]+", "", name.casefold())
 
 
-def find_fields(text: str, form: Form, among: Form, cut_off: bool = False) -> tuple[str, list[RawField]]:
-    """Returns the text before the first field, and the fields. Others of the form `among` end them and are left out."""
-    names = labels(among.fields)
+def find_fields(text: str, form: Form, full_form: Form, cut_off: bool = False) -> tuple[str, list[FieldText]]:
+    """Returns the text before the first field, and the fields. Others of the full form end them and are left out."""
+    names = labels(full_form.fields)
     text = own_words(text, names.field)
-    before, raws = fields_in_json(text, names, cut_off)
-    if not raws:
+    preamble, field_texts = fields_in_json(text, names, cut_off)
+    if not field_texts:
         text = names.tags_as_labels(text)
-        before, raws = fields_in_lines(text, names)
-        required = {field for field in form.fields if not field.optional}
-        if not cut_off and required - {raw.field for raw in raws}:
-            before, raws = fields_in_lines(labels_apart(text, form), names)
-    raws = [raw for raw in raws if raw.field in form.fields]
+        preamble, field_texts = fields_in_lines(text, names)
+        if not cut_off and _missing(form, field_texts):
+            preamble, field_texts = fields_in_lines(labels_apart(text, form), names)
+    field_texts = [field_text for field_text in field_texts if field_text.field in form.fields]
+
     # Only the text before the fields with labels can be of a field without one.
-    for field in form.fields if not cut_off else ():
-        is_missing = all(raw.field != field for raw in raws) and not (raws and field.optional)
-        if is_missing and (more := fields_in_sentences(before, form, field)):
-            raws = [*more, *raws]
-            before = ""
-    return before, raws
+    for field in _missing(form, field_texts) if not cut_off else ():
+        unlabelled = fields_in_sentences(preamble, form, field)
+        if unlabelled:
+            preamble = ""
+            field_texts = [*unlabelled, *field_texts]
+    return preamble, field_texts
 
 
-def fields_in_lines(text: str, names: Labels) -> tuple[str, list[RawField]]:
+def _missing(form: Form, field_texts: Sequence[FieldText]) -> list[Field]:
+    """Lists the fields that a reply lacks. Optional ones are among them where it has none at all."""
+    present = {field_text.field for field_text in field_texts}
+    return [field for field in form.fields if field not in present and not (present and field.optional)]
+
+
+def fields_in_lines(text: str, names: Labels) -> tuple[str, list[FieldText]]:
     """Returns the text before the first label that begins a line, and the fields under labels."""
-    raws: list[RawField] = []
+    field_texts: list[FieldText] = []
     lines: list[list[str]] = [[]]  # before the first label, and behind each
     for line in _WITH_SHARE.sub(r"\1\nConfidence: \2", text).split("\n"):
-        if raw := names.labelled(line):
-            raws.append(raw)
+        field_text = names.field_text(line)
+        if field_text:
+            field_texts.append(field_text)
             lines.append([])
         else:
             lines[-1].append(line)
-    whole = [replace(raw, lines=(*raw.lines, *more)) for raw, more in zip(raws, lines[1:], strict=True)]
-    return "\n".join(lines[0]), whole
+    for number, field_text in enumerate(field_texts):
+        field_texts[number] = replace(field_text, lines=(*field_text.lines, *lines[number + 1]))
+    return "\n".join(lines[0]), field_texts
 
 
 def labels_apart(text: str, form: Form) -> str:
@@ -142,52 +156,58 @@ def labels_apart(text: str, form: Form) -> str:
     names = "|".join(re.escape(field.name) for field in form.fields)
     label = re.compile(rf"(?:(?<=[|;,.])|(?<![A-Za-z])\s|^)\s*[*_]{{0,3}}(?P<name>{names})[*_]{{0,3}}:(?=[\s*_])")
     apart = _SHARE_AT_END.sub(r"\nConfidence: \1", text)
-    stated = [found["name"] for found in label.finditer(apart)]
-    if len(set(stated)) < len(stated) or len(stated) < max(2, len(form.fields)):
+    present = [match["name"] for match in label.finditer(apart)]
+    if len(set(present)) < len(present) or len(present) < max(2, len(form.fields)):
         return text
+    apart = label.sub(r"\n\g<name>:", apart)
     # The sentence of an answer ends before its confidence.
-    return re.sub(r"[ |;,]+\n|(?<=[a-z0-9)])\.\n(?=Confidence)", "\n", label.sub(r"\n\g<name>:", apart))
+    return re.sub(r"[ |;,]+\n|(?<=[a-z0-9)])\.\n(?=Confidence)", "\n", apart)
 
 
-def fields_in_json(text: str, names: Labels, cut_off: bool) -> tuple[str, list[RawField]]:
-    """Finds fields in objects whose keys name them. Lines after the objects may revise them.
+def fields_in_json(text: str, names: Labels, cut_off: bool) -> tuple[str, list[FieldText]]:
+    """Finds fields in objects whose keys name them, unless a label comes first. Lines after them may revise them.
 
     Returns the text before the first object, and the fields. Where the text was cut off, the last may lack words.
     """
     text = escaped(text)
-    if any(map(names.labelled, text.partition("{")[0].split("\n"))):
+    preamble, brace, _ = text.partition("{")
+    if not brace or any(map(names.field_text, preamble.split("\n"))):
         return "", []
-    raws: list[RawField] = []
-    start = end = 0
-    for brace in islice(re.finditer("{", text), _OBJECTS):
-        with suppress(ValueError, RecursionError):  # the latter for brackets that are nested too deeply
-            value, behind = decode(text, brace.start()) if brace.start() >= end else ({}, 0)
-            if inside := fields_of(value, names):
-                start = start if raws else brace.start()
-                end = behind
-                raws += inside
-    if not raws:
-        before, opening, rest = text.partition("{")
-        return before, fields_of(mended(opening + rest, cut_off), names)
-    between, later = fields_in_lines(text[end:], names)
+    field_texts: list[FieldText] = []
+    end = len(preamble)
+    with suppress(ValueError, RecursionError):  # the latter for brackets that are nested too deeply
+        while text.startswith("{", end):
+            value, end = decode(text, end)
+            field_texts += fields_of(value, names)
+            while end < len(text) and text[end] in _BETWEEN_OBJECTS:
+                end += 1
+    if not field_texts:
+        return preamble, fields_of(mended(text[len(preamble) :], cut_off), names)
+
+    behind, later_texts = fields_in_lines(text[end:], names)
     # Text behind an object may take back what was decided in it.
-    raws = [raw if is_long(raw.field) else replace(raw, lines=(*raw.lines, *between.split("\n"))) for raw in raws]
-    return text[:start], [*raws, *later]
+    for number, field_text in enumerate(field_texts):
+        if not is_long(field_text.field):
+            field_texts[number] = replace(field_text, lines=(*field_text.lines, *behind.split("\n")))
+    return preamble, [*field_texts, *later_texts]
 
 
-def fields_of(value: Any, names: Labels) -> list[RawField]:
-    """Returns the fields that keys of an object name, with their values as lines."""
-    raws = []
+def fields_of(value: Any, names: Labels) -> list[FieldText]:
+    """Returns the fields that keys of an object name, or of an object in it, with their values as lines."""
+    field_texts: list[FieldText] = []
     for key, item in value.items() if isinstance(value, dict) else ():
         field = names.field(key)
-        if field and (item is not None or field.value is Value.ANSWER):
-            lines = [line_of(field, part) for part in (item if isinstance(item, list) else [item])] or ["none"]
+        if field is None:
+            field_texts += fields_of(item, names)
+        elif item is not None or field.value is Value.ANSWER:
+            items = item if isinstance(item, list) else [item]
+            lines = [line_of(field, item) for item in items] or ["none"]
             if field.many:
                 lines = ["", *map(one_line, lines)]
             elif len(lines) > 1:
                 lines = [", ".join(lines)]
-            raws.append(RawField(field, tuple("\n".join(lines).split("\n"))))
-    return raws
+            field_texts.append(FieldText(field, tuple("\n".join(lines).split("\n"))))
+    return field_texts
 
 
 def line_of(field: Field, value: Any) -> str:
@@ -200,19 +220,19 @@ def line_of(field: Field, value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def fields_in_sentences(text: str, form: Form, field: Field) -> list[RawField]:
+def fields_in_sentences(text: str, form: Form, field: Field) -> list[FieldText]:
     """Finds a field that has no label: an answer after `the answer is`, or a value alone on its line."""
-    is_answer = field.value is Value.ANSWER
-    if is_answer and THE_ANSWER_IS.search(text):
-        _, raws = fields_in_lines(THE_ANSWER_IS.sub(f"\n{field.name}: ", text), labels((field,)))
-        first_sentences = {SENTENCE_ENDS.split(raw.lines[0])[0].rstrip(" .,;(") for raw in raws}
-        lines = [*SENTENCE_ENDS.split(raws[-1].lines[0]), *raws[-1].lines[1:]]
-        return [RawField(field, tuple(lines))] if len(first_sentences) == 1 else []
+    if field.value is Value.ANSWER and THE_ANSWER_IS.search(text):
+        _, field_texts = fields_in_lines(THE_ANSWER_IS.sub(f"\n{field.name}: ", text), labels((field,)))
+        *_, last_text = field_texts
+        first_sentences = {SENTENCE_ENDS.split(field_text.lines[0])[0].rstrip(" .,;(") for field_text in field_texts}
+        lines = [*SENTENCE_ENDS.split(last_text.lines[0]), *last_text.lines[1:]]
+        return [FieldText(field, tuple(lines))] if len(first_sentences) == 1 else []
+
     lines = [line for line in text.split("\n") if line.strip()]
-    is_short = len(lines) == 1 and len(lines[0].split()) <= _FEW_WORDS and not _NO_BARE_ANSWER.search(lines[0])
-    if is_answer and lines and (form.choices or is_short):
-        values = read_answer(field, lines[0], form.choices)
-        is_answer = isinstance(values, tuple) and values != ()
-    else:
-        is_answer = False
-    return [RawField(field, tuple(lines))] if lines and (is_answer or field.values) else []
+    is_value = bool(lines and field.values)
+    if lines and field.value is Value.ANSWER:
+        is_short = len(lines) == 1 and len(lines[0].split()) <= _SHORT_WORDS and not _NO_BARE_ANSWER.search(lines[0])
+        answer = read_answer(field, lines[0], form.choices) if form.choices or is_short else None
+        is_value = isinstance(answer, tuple) and answer != ()
+    return [FieldText(field, tuple(lines))] if is_value else []

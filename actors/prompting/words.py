@@ -13,7 +13,12 @@ def words(table: str, name: str) -> list[str]:
     return [word for language_words in by_language.values() for word in language_words]
 
 
-def one_of_words(table: str, name: str) -> str:
-    """Returns a pattern for any of the words, the longest first."""
-    longest_first = sorted(words(table, name), key=len, reverse=True)
-    return "(?:" + "|".join(re.escape(word).replace(r"\*", r"\w*") for word in longest_first) + ")"
+def pattern(template: str, flags: int = re.IGNORECASE) -> re.Pattern[str]:
+    """Compiles a pattern in which `<table.name>` stands for any word of a table. A star in a word is any letters."""
+    return re.compile(re.sub(r"<(\w+)\.(\w+)>", _any_word, template), flags)
+
+
+def _any_word(place: re.Match[str]) -> str:
+    longest_first = sorted(words(place[1], place[2]), key=len, reverse=True)
+    alternatives = "|".join(re.escape(word).replace(r"\*", r"\w*") for word in longest_first)
+    return f"(?:{alternatives})"

@@ -95,7 +95,7 @@ class Judge:
         judgement = Judgement(
             grade=None if verdict is None else rubric.grades[verdict],
             # For people who read judgements: any text before the grade will do.
-            reason=one_line(reading.value(FieldKind.REASONING) or reading.before)[:500] if reading else "",
+            reason=one_line(reading.value(FieldKind.REASONING) or reading.preamble)[:500] if reading else "",
             error="" if verdict is not None else last.error or unread,
             calls=len(completions),
             prompt_tokens=sum(completion.prompt_tokens for completion in completions),

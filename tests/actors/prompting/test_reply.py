@@ -407,11 +407,11 @@ def test_what_was_read_is_read_again_as_it_was(text: str, choices: tuple[str, ..
 
 CONTENT = st.one_of(st.text(max_size=200), st.lists(PIECES, max_size=20).map("".join)).map(clean).map(one_line)
 WORDS = st.text(string.ascii_letters + string.digits + "éß東", min_size=1, max_size=10)
-# Behind `Answer:` the word itself is the form once more, and no answer.
+# Behind `Answer:` the word itself is the form once more, and a confidence is no part of an answer.
 ANSWER = (
     st.lists(WORDS, min_size=1, max_size=4)
     .map(" ".join)
-    .filter(lambda answer: not is_unknown(answer) and answer.lower() != "answer")
+    .filter(lambda answer: not is_unknown(answer) and answer.lower() != "answer" and "confidence" not in answer.lower())
 )
 REPLIES = st.builds(stating, CONTENT, st.none() | ANSWER, st.none() | st.floats(0, 1).map(lambda value: value + 0.0))
 
