@@ -17,7 +17,7 @@ _MARK = re.compile(
 _PLACE = re.compile(r"begin|start|open|end|close|(?<![a-z])of(?![a-z])|[^a-z]")  # of a mark's name
 _THOUGHT = pattern("<tags.thought>")
 _REPLY = pattern("<tags.reply>")
-_TURN = pattern("s|<tags.turn>")
+_TURN = pattern("\\bs\\b|<tags.turn>")
 _HTML = pattern(HTML)
 _CHANNEL = re.compile(r"<\|channel\|>final[^<\n]{0,20}(?:<\|constrain\|>[^<\n]{0,20})?<\|message\|>|assistantfinal")
 # A channel's name without its marks, which a decoder left out.
@@ -98,13 +98,15 @@ def _instead_of(mark: re.Match[str], is_field: Callable[[str], object]) -> str:
     is_tag = mark["tag"] and not mark["special"]
     if is_tag and (_HTML.fullmatch(name) or (name != "thinking" and is_field(name))):
         return mark[0]
+    begins_line = mark.string[mark.start() - 1 : mark.start()] in ("", "\n")
+    may_begin_thought = begins_line and mark.end() < len(mark.string)
     if not _THOUGHT.search(name):
         if _REPLY.search(name):
             return ""
-        if mark["special"] or _TURN.fullmatch(name):
+        is_token = mark["special"] and (not name or not may_begin_thought or _TURN.search(name))
+        if is_token or _TURN.fullmatch(name):
             return _TURN_ENDS
-        begins_line = mark.string[mark.start() - 1 : mark.start()] in ("", "\n")
-        if not begins_line or mark.end() == len(mark.string):
+        if not may_begin_thought:
             return mark[0]
     # MedGemma puts its thoughts between `<unused94>` and `<unused95>`.
     is_end = re.search(r"/|end|close|unused95", label)

@@ -106,10 +106,10 @@ def takes_nothing_back(lines: Sequence[str], is_restated: Callable[[str], bool])
     in_explanation = False
     for line in dict.fromkeys(lines):
         in_explanation = in_explanation or _ASIDE.match(line) is not None
-        is_explanation = in_explanation and not THE_ANSWER_IS.search(line)
         is_empty = not any(map(str.isalnum, line))
         is_support = split_support(f"word, {line}")[0].rstrip(",") == "word"
-        if not (is_explanation or is_empty or is_support or OFFER.match(line) or is_restated(line)):
+        is_aside = in_explanation or is_empty or is_support or OFFER.match(line)
+        if (not is_aside or THE_ANSWER_IS.search(line)) and not is_restated(line):
             return False
     return True
 

@@ -11,7 +11,7 @@ from functools import partial
 from actors.messages import Completion, Field, FieldKind, Message, Question, Turn, Value
 from actors.prompting.field_values import read_values, value_and_rest
 from actors.prompting.form import FieldFault, FieldText, Form, Outcome, form_of, is_long, still_asked
-from actors.prompting.plain_value import SENTENCE_ENDS, takes_nothing_back
+from actors.prompting.plain_value import SENTENCE_ENDS, THE_ANSWER_IS, takes_nothing_back
 from actors.prompting.reply_fields import fields_in_sentences, find_fields
 from actors.prompting.safe_text import one_line
 
@@ -195,9 +195,9 @@ def taken_back(
 
 
 def lines_behind(field_text: FieldText) -> Sequence[str]:
-    """Returns the lines below a value, which may take it back. None of a text or a list."""
+    """Returns the lines below a value, which may take it back. Of a text only those that call something the answer."""
     if is_long(field_text.field):
-        return ()
+        return [line for line in field_text.lines if THE_ANSWER_IS.search(line)]
     remark = _AFTER_SHARE.search(field_text.lines[0])
     if remark and field_text.field.value is Value.SHARE:
         return (remark[1], *field_text.lines[1:])

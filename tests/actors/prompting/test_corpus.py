@@ -1,11 +1,9 @@
 """The reader on a corpus of replies: it reads what a careful person reads, and nothing wrongly."""
 
 import json
-import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,19 +38,11 @@ def test_of_what_a_person_reads_few_are_asked_again(origin: str, most: float) ->
     assert len(asked_again) <= most * len(readable), asked_again
 
 
-# Replies met outside, where BENCHMARK_DATA has them, and neighbours of each of their kinds.
-MET = Path(os.environ.get("BENCHMARK_DATA", "none")) / "outside" / "replies_misread.jsonl"
 VERDICTS = {"verdict": FieldKind.ENOUGH, "grade": FieldKind.GRADE}
+NEIGHBOURS = (CORPUS / "neighbours.jsonl").read_text(encoding="utf-8").splitlines()
 
 
-def misreadable() -> Iterator[Any]:
-    for path in (CORPUS / "neighbours.jsonl", MET):
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        for number, line in enumerate(lines, 1):
-            yield pytest.param(json.loads(line), id=f"{path.stem}:{number}")
-
-
-@pytest.mark.parametrize("case", list(misreadable()))
+@pytest.mark.parametrize("case", [json.loads(line) for line in NEIGHBOURS])
 def test_a_value_is_read_only_where_nothing_around_it_can_change_it(case: dict[str, Any]) -> None:
     """Outcomes are an answer, `unknown`, `asked again`, or a confidence (`none`) where the case is about that."""
     reading = read(Form(FORMS[case["form"]], tuple(case.get("choices", ()))), case["reply"], case.get("cut_off", False))

@@ -1,6 +1,5 @@
 """Replies as real models write them: what is stated is read, and nothing else is."""
 
-import json
 import string
 
 import pytest
@@ -10,8 +9,6 @@ from hypothesis import strategies as st
 from actors.messages import Field, FieldKind, Message, Value
 from actors.prompting.answer_value import is_unknown
 from actors.prompting.form import ANSWER_FIELDS, Form, in_lines
-from actors.prompting.plain_value import bare, stated_share
-from actors.prompting.prompt import overview
 from actors.prompting.reply import parse_reply, read
 from actors.prompting.safe_text import clean, one_line
 from tests.actors.prompting.forms import FORMS
@@ -81,135 +78,6 @@ def test_three_lines_are_read_whatever_a_model_makes_of_them(text: str) -> None:
     assert parse_reply(text) == READ
 
 
-@pytest.mark.parametrize(
-    ("text", "answer"),
-    [
-        ("Answer: 42", "42"),
-        ("Answer: Washington, D.C.", "Washington, D.C."),
-        ('Answer: the song "Paper Moon"', 'the song "Paper Moon"'),
-        ('Answer: "Paper Moon" and "Last Ferry"', '"Paper Moon" and "Last Ferry"'),
-        ("Answer: $5", "$5"),
-        ("Answer: -5", "-5"),
-        ("Answer: _init_py", "_init_py"),
-        ("Answer: C*", "C*"),
-        ("Answer: 10:30", "10:30"),
-        ("Answer: Unknown Pleasures", "Unknown Pleasures"),
-        ("Answer: None", "None"),
-        ("Answer:\n- Red\n- Blue\nConfidence: 1", "Red, Blue"),
-        ("Answer: 1. Red\n2. Blue\n", "Red, Blue"),
-        ("Answer: 1. FC Tarn", "1. FC Tarn"),
-        ("Answer: Tarn Hollow\nSource: [t1]\nConfidence: 1", "Tarn Hollow"),
-        ("Answer: Tarn Hollow\nas the passage says", "Tarn Hollow"),
-        ("Final Answer: The final answer is $\\boxed{Tarn Hollow}$. I hope it is correct.", "Tarn Hollow"),
-        ("Answer: \\boxed{3} or \\boxed{4}", "\\boxed{3} or \\boxed{4}"),
-        ('{"answer": 3}', "3"),
-        ('{"answer": ["Red", "Blue", 3]}', "Red, Blue, 3"),
-        ('{"answer": "say \\"hi\\" \\u00e9", "confidence": 1}', 'say "hi" é'),
-        ('{"reasoning": "it has \\"answer\\": \\"x\\" and \'answer\': \'y\'", "answer": "z"}', "z"),
-        ('Reasoning: the record {"answer": 5} is wrong.\nAnswer: six\nConfidence: 1', "six"),
-        ("Reasoning: They wrote `Answer: 12` on it.\nAnswer: 13", "13"),
-    ],
-)
-def test_an_answer_is_read_as_it_is_stated(text: str, answer: str) -> None:
-    reply = parse_reply(text)
-    assert reply is not None
-    assert reply.answer == answer
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        " \n",
-        "Reasoning: because",
-        "Reasoning: because\nConfidence: 1",
-        "Answer:",
-        "Answer:   \nConfidence: 1",
-        'Answer: ""',
-        "Answer: **",
-        "Answer: ...",
-        "Answer:\nConfidence: 0.8",
-        "Answer:\n\nNote: I hope that this helps",
-        "Reasoning: The sign says Answer: 12 but",
-        "I'm sorry, but I can't help with that.",
-        "<think>Answer: Tarn Hollow",
-        "<think>Answer: Tarn Hollow</think>",
-        '{"answer": ""}',
-        overview(True, True),
-        FORM,
-    ],
-)
-def test_where_no_answer_is_stated_none_is_made_up(text: str) -> None:
-    assert parse_reply(text) is None
-
-
-@pytest.mark.parametrize(
-    "said",
-    [
-        "unknown",
-        "Unknown.",
-        "**unknown**",
-        "`unknown`",
-        "The answer is unknown",
-        "Unknown (the evidence does not say)",
-        "n/a",
-        "I don't know.",
-        "I don’t know",
-        "I cannot tell from the pictures",
-        "Cannot be determined from the given evidence.",
-        "It cannot be determined",
-        "Not enough information",
-        "Not specified in the passages",
-        "insufficient evidence to say",
-        "Unable to determine",
-        "I'm sorry, but I can't help with that.",
-    ],
-)
-def test_not_knowing_is_an_answer_of_its_own(said: str) -> None:
-    reply = parse_reply(f"Reasoning: Nothing.\nAnswer: {said}\nConfidence: 0.1")
-    assert reply == stating("Nothing.", None, 0.1)
-    assert parse_reply(f"Answer: {said}", CHOICES) == stating("", None, None)
-
-
-def test_null_in_an_object_is_not_knowing() -> None:
-    assert parse_reply('{"answer": null, "confidence": null}') == stating("", None, None)
-
-
-@pytest.mark.parametrize(
-    ("said", "choice"),
-    [
-        ("blue ball", "blue ball"),
-        ("The Blue Ball.", "blue ball"),
-        ("a blue ball", "blue ball"),
-        ("It is green", "Green"),
-        ("green (see i1)", "Green"),
-        ("green because of i1", "Green"),
-        ("B", "blue ball"),
-        ("b", "blue ball"),
-        ("(B)", "blue ball"),
-        ("[B]", "blue ball"),
-        ("（B）", "blue ball"),
-        ("B.", "blue ball"),
-        ("**B**", "blue ball"),
-        ("B) blue ball", "blue ball"),
-        ("(B): the blue ball", "blue ball"),
-        ("B - blue ball", "blue ball"),
-        ("Option B", "blue ball"),
-        ("The correct answer is (B)", "blue ball"),
-        ("B. because it is round", "blue ball"),
-        ("\\boxed{B}", "blue ball"),
-    ],
-)
-def test_a_choice_is_named_by_text_or_letter(said: str, choice: str) -> None:
-    assert parse_reply(f"Answer: {said}", CHOICES) == stating("", choice, None)
-    assert parse_reply(json.dumps({"answer": said}), CHOICES) == stating("", choice, None)
-
-
-@pytest.mark.parametrize("said", ["A and B", "(A) or (B)", "B) red ball", "D", "(D)", "ball", "a yellow ball", "not B"])
-def test_what_names_no_choice_or_two_states_no_answer(said: str) -> None:
-    assert parse_reply(f"Reasoning: So.\nAnswer: {said}\nConfidence: 1", CHOICES) is None
-
-
 def test_choices_that_differ_in_capitals_or_line_breaks_alone_are_told_apart_by_how_they_are_spelt() -> None:
     choices = ("See you soon,\nJanet", "See You Soon,\nJanet")
     for choice in choices:
@@ -217,51 +85,6 @@ def test_choices_that_differ_in_capitals_or_line_breaks_alone_are_told_apart_by_
         assert reply is not None
         assert reply.answer == choice
     assert parse_reply("Reasoning: x\nAnswer: SEE YOU SOON, JANET\nConfidence: 0.5", choices) is None
-
-
-def test_a_letter_that_is_another_choices_text_is_not_guessed() -> None:
-    assert parse_reply("Answer: A", ("B", "A")) is None
-    assert parse_reply("Answer: A", ("A", "B")) == stating("", "A", None)
-
-
-def test_a_choice_may_itself_be_not_knowing_or_decorated() -> None:
-    assert parse_reply("Answer: cannot be determined", ("yes", "Cannot be determined")) == stating(
-        "", "Cannot be determined", None
-    )
-    assert parse_reply('Answer: "Hello"', ('"Hello"', "Bye")) == stating("", '"Hello"', None)
-    assert parse_reply("Answer: 5", ("-5", "5")) == stating("", "5", None)
-
-
-@pytest.mark.parametrize(
-    ("said", "confidence"),
-    [
-        ("0.8", 0.8),
-        (".8", 0.8),
-        ("0,8", 0.8),
-        ("80%", 0.8),
-        ("80 percent", 0.8),
-        ("0.8/1", 0.8),
-        ("0.8/1.0", 0.8),
-        ("8/10", 0.8),
-        ("8 out of 10", 0.8),
-        ("4 / 5", 0.8),
-        ("**0.8**", 0.8),
-        ("0.8.", 0.8),
-        ("about 0.8", 0.8),
-        ("high (0.8)", 0.8),
-        ("0.8 (80%)", 0.8),
-        ("0.8, as 2 sources agree", 0.8),
-        ("1", 1.0),
-        ("0", 0.0),
-        ("1e-05", 1e-05),
-        ("-0.0", 0.0),
-        *((said, None) for said in "high nan NaN inf infinity -0.5 -80% 1.5 7 85 150% 3/2 1/0 1e999".split()),
-        *((said, None) for said in ("", "0.6-0.8", "0.6 to 0.8", "between 0.6 and 0.8", "1,000", "0.8.1", "very")),
-    ],
-)
-def test_a_confidence_is_a_number_from_0_to_1_or_none(said: str, confidence: float | None) -> None:
-    assert stated_share(said) == pytest.approx(confidence)
-    assert parse_reply(f"Answer: yes\nConfidence: {said}") == stating("", "yes", stated_share(said))
 
 
 def test_of_several_answers_the_last_counts_with_its_own_confidence() -> None:
@@ -419,12 +242,6 @@ REPLIES = st.builds(stating, CONTENT, st.none() | ANSWER, st.none() | st.floats(
 @given(REPLIES)
 def test_the_form_filled_in_is_read_as_it_was_meant(reply: Message) -> None:
     assert parse_reply(fill_in(reply)) == reply
-
-
-@given(st.text(max_size=300))
-def test_to_take_decoration_off_twice_changes_nothing(value: str) -> None:
-    once = bare(one_line(value))
-    assert bare(once) == once
 
 
 REPEATED = r"""a * " '" { '" answer: \boxed{ \text{ ( $ ` _ \ confidence (confidence <think> </think> <answer>
