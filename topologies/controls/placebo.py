@@ -34,13 +34,13 @@ class Placebo:
                     messages.setdefault(message.id, replace(message, id=f"{trace.question}/{message.id}"))
 
         async def ask_with_substitutes(turn: Turn) -> Message:
-            heard: list[Heard] = []
+            messages_heard: list[Heard] = []
             for original in turn.heard:
                 if original.message.agent == turn.agent:
-                    heard.append(original)
+                    messages_heard.append(original)
                 elif original.message.id in messages:
-                    heard.append(replace(original, message=messages[original.message.id]))
-            return await ask(replace(turn, heard=tuple(heard)))
+                    messages_heard.append(replace(original, message=messages[original.message.id]))
+            return await ask(replace(turn, heard=tuple(messages_heard)))
 
         return await self._topology.answer(question, ask_with_substitutes, seed, sample)
 
@@ -53,12 +53,12 @@ def substitutes(traces: Sequence[Trace], seed: int) -> dict[str, list[Trace]]:
     words = {trace.question: sum(len(turn.content.split()) for turn in trace.turns) for trace in traces}
     by_length = sorted(traces, key=lambda trace: (words[trace.question], trace.question))
 
-    def rank(trace: Trace, other: Trace) -> tuple[bool, int]:
-        related = not set(trace.evidence).isdisjoint(other.evidence)
-        return related, derive_seed(seed, "placebo", trace.question, other.question)
+    def rank(trace: Trace, candidate: Trace) -> tuple[bool, int]:
+        related = not set(trace.evidence).isdisjoint(candidate.evidence)
+        return related, derive_seed(seed, "placebo", trace.question, candidate.question)
 
     by_question = {}
     for place, trace in enumerate(by_length):
-        others = by_length[max(0, place - NEAREST) : place] + by_length[place + 1 : place + NEAREST + 1]
-        by_question[trace.question] = sorted(others, key=partial(rank, trace))
+        candidates = by_length[max(0, place - NEAREST) : place] + by_length[place + 1 : place + NEAREST + 1]
+        by_question[trace.question] = sorted(candidates, key=partial(rank, trace))
     return by_question

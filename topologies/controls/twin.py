@@ -24,25 +24,27 @@ class Twin:
     method: the twin's own name.
     tokens: of the method, prompts and replies, by question in the order in which questions are answered. With 0,
         as for a failed discussion, a question has one sample and nothing is left over.
-    known: `left_over` of the questions that an earlier start of the run has answered.
+    left_before: `left_over` of the questions that an earlier start of the run has answered.
     read: gives a question the evidence that the method read (None: the retrieved evidence stays).
     """
 
-    def __init__(self, method: str, tokens: Mapping[str, int], known: Mapping[str, float], read: Read | None) -> None:
+    def __init__(
+        self, method: str, tokens: Mapping[str, int], left_before: Mapping[str, float], read: Read | None
+    ) -> None:
         self.method = method
         self._tokens = tokens
         self._read = read
         # By question, in the order in which they are answered.
         loop = asyncio.get_running_loop()
         self._left_over = {question: loop.create_future() for question in tokens}
-        for question, tokens_left in known.items():
+        for question, tokens_left in left_before.items():
             self._left_over[question].set_result(tokens_left)
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         if question.id not in self._tokens:
             raise UserError(f"{self.method}: its method has no recorded discussion of question {question.id}")
-        shown = await self._read(question) if self._read else question
-        discussion = Discussion(self.method, shown, seed, sample)
+        question_read = await self._read(question) if self._read else question
+        discussion = Discussion(self.method, question_read, seed, sample)
         # At 1 that of `single`.
         turns = [await ask(discussion.turn(SINGLE_AGENT, 1))]
 
@@ -77,8 +79,9 @@ class Twin:
 
 def tokens_of(turns: Sequence[Message]) -> int:
     """Counts the tokens of prompts and replies. 0 where a turn failed, as its cost is not known."""
-    failed = any(turn.status is Status.FAILED for turn in turns)
-    return 0 if failed else sum(turn.tokens for turn in turns)
+    if any(turn.status is Status.FAILED for turn in turns):
+        return 0
+    return sum(turn.tokens for turn in turns)
 
 
 def left_over(target: int, turns: Sequence[Message]) -> float:
@@ -96,8 +99,10 @@ def left_over(target: int, turns: Sequence[Message]) -> float:
 
 def _half_affordable(target: int, turns: Sequence[Message]) -> int:
     """Returns half of the samples that the tokens left pay for at the mean cost."""
-    spent = tokens_of(turns)
-    return max(0, round((target - spent) * len(turns) / spent)) // 2 if spent else 0
+    tokens_spent = tokens_of(turns)
+    if not tokens_spent:
+        return 0
+    return max(0, round((target - tokens_spent) * len(turns) / tokens_spent)) // 2
 
 
 def self_consistency(context: MethodContext) -> Topology:
@@ -106,7 +111,9 @@ def self_consistency(context: MethodContext) -> Topology:
     The most frequent of the sampled answers wins, compared as votes are. Where no tokens are known, it is `single`.
     """
     known = context.known
-    return Twin(context.method, known.tokens, known.left_over, read=None) if known.tokens else Single(context.method)
+    if not known.tokens:
+        return Single(context.method)
+    return Twin(context.method, known.tokens, known.left_over, read=None)
 
 
 WHAT = "one agent that spends the tokens of the team named before it on samples of its answer, and votes"

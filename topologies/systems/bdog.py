@@ -124,8 +124,8 @@ class Bdog(System):
         await show_own(session, self.context)
         blueprint, steps = await self._first_graph(session)
         if not self._debate:
-            task = Task(FROM_GRAPH if blueprint else FROM_NONE, (ANSWER,), _triples(blueprint))
-            return await session.ask(SOLO.name, task=task)
+            instruction = FROM_GRAPH if blueprint else FROM_NONE
+            return await session.ask(SOLO.name, task=Task(instruction, (ANSWER,), _triples(blueprint)))
 
         # Only the agent that answers sees the choices.
         question = replace(session.question, choices=())
@@ -165,14 +165,14 @@ class Bdog(System):
             # Graphs of other models may exceed the Size constraint, and come without steps.
             return limited(self._first_graphs[question.id], SIZE), ()
         pictures = pictures_among(question.evidence)
-        shown = ["the question"]
+        parts = ["the question"]
         if len(pictures) < len(question.evidence):
-            shown.append("its context")
+            parts.append("its context")
         if pictures:
-            shown.append("its pictures")
-        draw = DRAW.format(shown=" and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]])))
-        drawn = await session.ask(SOLO.name, question=question, task=Task(f"{draw} {LIMITS}", (THOUGHT, TRIPLE)))
-        return stated_graph(drawn), input_lines(FieldKind.THOUGHT, drawn.values(THOUGHT.name))
+            parts.append("its pictures")
+        draw = DRAW.format(shown=" and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]])))
+        drawing = await session.ask(SOLO.name, question=question, task=Task(f"{draw} {LIMITS}", (THOUGHT, TRIPLE)))
+        return stated_graph(drawing), input_lines(FieldKind.THOUGHT, drawing.values(THOUGHT.name))
 
 
 class WithoutGraph(System):
@@ -184,12 +184,14 @@ class WithoutGraph(System):
         conclusions: list[Message] = []
         # Each side hears the other's case of the round before, so that neither has the first word.
         cases: list[Message] = []
-        for round in range(self.context.systems.rounds):
-            task = Task(DEFEND if round else ADVOCATE, (CASE,))
-            advocacy = await session.ask(PROPONENT.name, question=question, task=task, heard=cases[1:])
-            task = Task(ATTACK if round else DISPUTE, (CASE,))
-            dispute = await session.ask(OPPONENT.name, question=question, task=task, heard=cases[:1])
-            cases = [advocacy, dispute]
+        advocate = Task(ADVOCATE, (CASE,))
+        dispute = Task(DISPUTE, (CASE,))
+        for _ in range(self.context.systems.rounds):
+            proponent = await session.ask(PROPONENT.name, question=question, task=advocate, heard=cases[1:])
+            opponent = await session.ask(OPPONENT.name, question=question, task=dispute, heard=cases[:1])
+            cases = [proponent, opponent]
+            advocate = Task(DEFEND, (CASE,))
+            dispute = Task(ATTACK, (CASE,))
             conclusions.append(await session.ask(MODERATOR.name, task=Task(SETTLE, (ANSWER,)), heard=cases))
         return last_readable(conclusions)
 

@@ -7,6 +7,7 @@ A triple `head | relation | tail` is an attribute of its head when the relation 
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 from topologies.answers import wording
@@ -14,32 +15,29 @@ from topologies.answers import wording
 Edge = tuple[str, str, str]
 
 # A whole line in one pair of round or angle brackets, as in (head | relation | tail).
-_BRACKETED = re.compile(r"[(<]([^()<>]*)[)>]")
+_BRACKETED = re.compile(r"^[(<]([^()<>]*)[)>]$")
 # "has to" and "has been" are verbs between entities; any other "has x" names an attribute.
 _ATTRIBUTE = re.compile(r"(is|is an?|has (?!to\b|been\b)\S.*)")
 
 
 @dataclass(frozen=True, slots=True)
 class Blueprint:
-    """<V, E> of Eq. 2 in the order of its statement; `alone` are entities that occur in no triple.
+    """<V, E> of Eq. 2 in the order of its statement; `unconnected` are entities that occur in no triple.
 
     Made by `blueprint`, which leaves out repetitions.
     """
 
     triples: tuple[Edge, ...] = ()
-    alone: tuple[str, ...] = ()
+    unconnected: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         """False for the empty graph."""
-        return bool(self.triples or self.alone)
+        return bool(self.triples or self.unconnected)
 
     @property
     def entities(self) -> frozenset[str]:
         """Heads, and the tails of relations; the value of an attribute is no entity."""
-        names = [*self.alone]
-        for head, relation, tail in self.triples:
-            names += [head] if is_attribute(relation) else [head, tail]
-        return frozenset(map(_key, names))
+        return frozenset(map(_key, chain(self.unconnected, *map(_ends, self.triples))))
 
     @property
     def relations(self) -> frozenset[Edge]:
@@ -58,7 +56,7 @@ class Blueprint:
 
     def lines(self) -> tuple[str, ...]:
         """Returns the graph as `read_triples` reads it back, one triple each."""
-        return (*map(" | ".join, self.triples), *self.alone)
+        return (*map(" | ".join, self.triples), *self.unconnected)
 
 
 class Change(NamedTuple):
@@ -69,7 +67,7 @@ class Change(NamedTuple):
     updated: int
 
 
-def blueprint(triples: Iterable[Edge], alone: Iterable[str] = ()) -> Blueprint:
+def blueprint(triples: Iterable[Edge], unconnected: Iterable[str] = ()) -> Blueprint:
     """Makes a graph of triples and entities, each once, as spelt first. Triples with an empty part are left out."""
     edges: dict[Edge, Edge] = {}
     for head, relation, tail in triples:
@@ -79,7 +77,7 @@ def blueprint(triples: Iterable[Edge], alone: Iterable[str] = ()) -> Blueprint:
             edges.setdefault(_edge_key(edge), edge)
     connected = Blueprint(tuple(edges.values()))
     names: dict[str, str] = {}
-    for name in map(_plain, alone):
+    for name in map(_plain, unconnected):
         if name and _key(name) not in connected.entities:
             names.setdefault(_key(name), name)
     return Blueprint(connected.triples, tuple(names.values()))
@@ -88,15 +86,14 @@ def blueprint(triples: Iterable[Edge], alone: Iterable[str] = ()) -> Blueprint:
 def read_triples(lines: Iterable[str]) -> Blueprint:
     """Reads a graph. A line is `head | relation | tail` or an entity alone; other lines are left out."""
     triples: list[Edge] = []
-    alone: list[str] = []
+    unconnected: list[str] = []
     for line in lines:
-        bracketed = _BRACKETED.fullmatch(line.strip())
-        match (bracketed[1] if bracketed else line).split("|"):
+        match _BRACKETED.sub(r"\1", line.strip()).split("|"):
             case [head, relation, tail]:
                 triples.append((head, relation, tail))
             case [name]:
-                alone.append(name)
-    return blueprint(triples, alone)
+                unconnected.append(name)
+    return blueprint(triples, unconnected)
 
 
 def is_attribute(relation: str) -> bool:
@@ -135,8 +132,14 @@ def limited(graph: Blueprint, size: int) -> Blueprint:
         return True
 
     # The value of an attribute is no entity and takes no room.
-    triples = [edge for edge in graph.triples if has_room(edge[:1] if is_attribute(edge[1]) else edge[::2])]
-    return blueprint(triples, [name for name in graph.alone if has_room([name])])
+    triples = [edge for edge in graph.triples if has_room(_ends(edge))]
+    return blueprint(triples, [name for name in graph.unconnected if has_room([name])])
+
+
+def _ends(edge: Edge) -> tuple[str, ...]:
+    """Returns the entities of a triple."""
+    head, relation, tail = edge
+    return (head,) if is_attribute(relation) else (head, tail)
 
 
 def _plain(name: str) -> str:

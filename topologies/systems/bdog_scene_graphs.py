@@ -56,9 +56,9 @@ def read_blueprints(path: str | None) -> dict[str, Blueprint]:
 def read_scene_graph(text: str) -> Blueprint:
     """Reads the graph in the first JSON value of a text. Empty for a broken one: half would pass for a smaller."""
     # A sentence or a code fence before the JSON is skipped, and `raw_decode` ignores what follows it.
-    start = re.search(r"[{\[]|$", text)
+    start = len(re.split(r"[{\[]", text, maxsplit=1)[0])
     try:
-        value, _ = json.JSONDecoder().raw_decode(text, start.start() if start else 0)
+        value, _ = json.JSONDecoder().raw_decode(text, start)
     except (json.JSONDecodeError, RecursionError):
         return Blueprint()
     graph = _SceneGraph(_holder(value))
@@ -127,10 +127,12 @@ class _SceneGraph:
 
 def _holder(value: Any) -> dict[str, Any]:
     """Finds the dictionary with the objects, at any depth. A bare list is the objects."""
-    if isinstance(value, list):
-        return {_OBJECTS[0]: value} if any(isinstance(part, dict) for part in value) else {}
-    if not isinstance(value, dict) or any(key in value for key in _OBJECTS):
-        return value if isinstance(value, dict) else {}
+    if isinstance(value, list) and any(isinstance(part, dict) for part in value):
+        return {_OBJECTS[0]: value}
+    if not isinstance(value, dict):
+        return {}
+    if any(key in value for key in _OBJECTS):
+        return value
     return next(filter(None, map(_holder, value.values())), {})
 
 
@@ -139,8 +141,9 @@ def _attributes(head: str, part: Any) -> Iterator[Edge]:
     if not isinstance(part, dict):
         yield head, "is", _text(part)
         return
-    name = _text(_first(part, _ATTRIBUTES)) if "value" in part else ""
-    values = {name: part["value"]} if name else part
+    values = part
+    if "value" in part and (name := _text(_first(part, _ATTRIBUTES))):
+        values = {name: part["value"]}
     for name, value in values.items():
         yield from ((head, f"has {name}", _text(item)) for item in _items(value))
 
@@ -154,7 +157,8 @@ def _name(node: Any) -> str:
         return _text(node)
     names = [_text(node[key]) for key in _NAMES if isinstance(node.get(key), str | int)]
     # A name in words comes before a number, which is most often an id.
-    return next((name for name in names if name and not name.isdigit()), names[0] if names else "")
+    worded = [name for name in names if name and not name.isdigit()]
+    return next(iter(worded or names), "")
 
 
 def _items(value: Any) -> list[Any]:
@@ -172,5 +176,7 @@ def _text(value: Any) -> str:
         return ", ".join(f"{key} {_text(part)}".strip() for key, part in value.items())
     if isinstance(value, list):
         return ", ".join(map(_text, value))
+    if value is None:
+        return ""
     # Booleans as JSON writes them.
-    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -41,21 +41,21 @@ class CoreMmrag(System):
     """Four turns of one agent: internal answer, choice of a page, external answer, reconciliation."""
 
     async def discuss(self, session: Session) -> Message:
-        own = await session.own()
-        internal = await session.ask(SINGLE_AGENT, evidence=own, instruction=INTERNAL)
-        pages = await self._pages(session, pictures_among(own))
+        own_sources = await session.own()
+        internal = await session.ask(SINGLE_AGENT, evidence=own_sources, instruction=INTERNAL)
+        pages = await self._pages(session, pictures_among(own_sources))
         if not pages:
             return internal
 
-        seen = together(own, *pages)
-        numbers = {source.id: f"[{number}]" for number, source in enumerate(seen, 1)}
+        evidence_of_pages = together(own_sources, *pages)
+        numbers = {source.id: f"[{number}]" for number, source in enumerate(evidence_of_pages, 1)}
         # A page as a line of the task: its title, and the numbers by which its sources are shown.
         lines = [f"{part[0].title}: {', '.join(numbers[source.id] for source in part)}" for part in pages]
         task = Task(CHOOSE, (CHOSEN,), input_lines(FieldKind.CANDIDATE, lines, numbered=True))
-        choice = await session.ask(SINGLE_AGENT, evidence=seen, task=task)
-        chosen, *_ = (*numbered(choice, FieldKind.SELECTED, pages), pages[0])
+        choice = await session.ask(SINGLE_AGENT, evidence=evidence_of_pages, task=task)
+        page_sources, *_ = (*numbered(choice, FieldKind.SELECTED, pages), pages[0])
 
-        evidence = together(own, chosen)
+        evidence = together(own_sources, page_sources)
         external = await session.ask(SINGLE_AGENT, evidence=evidence, instruction=EXTERNAL)
         return await session.ask(SINGLE_AGENT, evidence=evidence, heard=[internal, external], instruction=RECONCILE)
 

@@ -65,10 +65,12 @@ class DDCoT(System):
 
         lines: list[InputLine] = []
         for sub_question, answer in answers.items():
-            lines.append(InputLine(FieldKind.SUB_QUESTION, sub_question, outcome=UNCERTAIN if answer is None else ""))
-            if answer is not None:
-                # With the question once more: a short answer alone states nothing.
-                lines.append(InputLine(FieldKind.FOUND, f"{sub_question.rstrip(' ?')}: {answer}"))
+            if answer is None:
+                lines.append(InputLine(FieldKind.SUB_QUESTION, sub_question, outcome=UNCERTAIN))
+                continue
+            # With the question once more: a short answer alone states nothing.
+            lines.append(InputLine(FieldKind.SUB_QUESTION, sub_question))
+            lines.append(InputLine(FieldKind.FOUND, f"{sub_question.rstrip(' ?')}: {answer}"))
         task = Task(f"{INTEGRATE} {picture}", (STEPS, ANSWER), tuple(lines))
         return await session.ask(REASONER.name, question=words, task=task)
 
@@ -89,8 +91,8 @@ def divide(lines: Sequence[str]) -> dict[str, str | None]:
     answers: dict[str, str | None] = {}
     for line in lines:
         sub_question, _, answer = (part.strip() for part in line.partition("|"))
-        if sub_question and len(answers) < MOST:
-            answers.setdefault(sub_question, None if _SAYS_NOTHING.fullmatch(answer) else answer)
+        if sub_question and sub_question not in answers and len(answers) < MOST:
+            answers[sub_question] = None if _SAYS_NOTHING.fullmatch(answer) else answer
     return answers
 
 

@@ -43,16 +43,18 @@ class EAgent(System):
     """Plan of searches, each of `top_k.texts` passages or results or `top_k.pictures`; then the answer."""
 
     async def discuss(self, session: Session) -> Message:
-        own = await session.own()
-        plan = await session.ask(PLANNER.name, evidence=own, task=SEEING if pictures_among(own) else BLIND)
+        own_sources = await session.own()
+        task = SEEING if pictures_among(own_sources) else BLIND
+        plan = await session.ask(PLANNER.name, evidence=own_sources, task=task)
         calls = tool_calls(plan)[:MOST_CALLS]
         # Called in the plan's order, which the trace keeps, and then run at the same time.
         results = await asyncio.gather(
-            *(look_up(session, tool, words, self.top_k, of=plan, own=own) for tool, words in calls)
+            *(look_up(session, tool, words, self.top_k, of=plan, own_sources=own_sources) for tool, words in calls)
         )
-        evidence = together(own, *map(sources, results))
+        evidence = together(own_sources, *map(sources, results))
         # A plan without a call has nothing to answer from.
-        return await session.ask(SINGLE_AGENT, evidence=evidence, heard=[plan] if calls else ())
+        heard = [plan] if calls else []
+        return await session.ask(SINGLE_AGENT, evidence=evidence, heard=heard)
 
 
 def tool_calls(plan: Message) -> list[tuple[str, str]]:

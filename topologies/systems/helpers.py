@@ -33,11 +33,11 @@ def pictures_among(group: Sequence[Source]) -> tuple[Source, ...]:
 
 
 def look_up(
-    session: Session, tool: str, words: str, top_k: TopK, of: Message, own: Sequence[Source] = ()
+    session: Session, tool: str, words: str, top_k: TopK, of: Message, own_sources: Sequence[Source] = ()
 ) -> Awaitable[tuple[Hit, ...]]:
     """Runs a search that an agent chose: `web`, `pictures`, pictures `similar` to the question's own, or texts."""
     if tool == SIMILAR:
-        return session.alike(pictures_among(own), top_k.pictures, of=of)
+        return session.alike(pictures_among(own_sources), top_k.pictures, of=of)
     if tool == "web":
         return session.web(words, top_k.texts, of=of)
     if tool == "pictures":
@@ -45,9 +45,9 @@ def look_up(
     return session.search(words, top_k.texts, radius=top_k.radius, of=of)
 
 
-def found_by_picture(session: Session, own: Sequence[Source], k: int) -> Awaitable[tuple[Hit, ...]]:
+def found_by_picture(session: Session, own_sources: Sequence[Source], k: int) -> Awaitable[tuple[Hit, ...]]:
     """Finds the k pictures most like each of the question's own, best first. Else those nearest to its words."""
-    pictures = pictures_among(own)
+    pictures = pictures_among(own_sources)
     if pictures:
         return session.alike(pictures, k)
     return session.search(query_of(session.question), k, kinds=PICTURES, mode="vector")
@@ -78,9 +78,9 @@ def fused(rankings: Sequence[Sequence[Hit]], k: int) -> tuple[Source, ...]:
     for hits in rankings:
         for rank, hit in enumerate(hits):
             scores[hit.source.id] += 1 / (FUSION_RANKS + rank)
-    found = together(*map(sources, rankings))
+    candidates = together(*map(sources, rankings))
     # `sorted` is stable: equal sums stay in the order in which they were found.
-    return tuple(sorted(found, key=lambda source: -scores[source.id])[:k])
+    return tuple(sorted(candidates, key=lambda source: -scores[source.id])[:k])
 
 
 def page(source: Source) -> str:

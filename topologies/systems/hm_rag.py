@@ -40,7 +40,10 @@ from topologies.systems.helpers import together
 from topologies.systems.hm_rag_agreement import THRESHOLD, least_agreement
 from topologies.systems.session import Session, System, about, in_order, input_lines, sources
 
-VECTOR, GRAPH, WEB = BASES = ("vector", "graph", "web")
+VECTOR = "vector"
+GRAPH = "graph"
+WEB = "web"
+BASES = (VECTOR, GRAPH, WEB)
 AGENTS = {base: f"{base}_retriever" for base in BASES}
 _READS = {
     VECTOR: "passages and captions of pictures that are near to the question",
@@ -110,8 +113,8 @@ class HmRag(System):
         self._decide = decide
 
     async def discuss(self, session: Session) -> Message | str | None:
-        own = await session.own()
-        captions = in_words(own)
+        own_sources = await session.own()
+        captions = in_words(own_sources)
         sub_questions = await self._sub_questions(session) if self._decompose else []
         answers, evidence, order = await self._answers(session, sub_questions, captions)
         # One answer leaves nothing to compare, neither by vote nor by agreement.
@@ -132,7 +135,7 @@ class HmRag(System):
         if agreed:
             return await session.ask(LIGHT.name, evidence=captions, heard=usable)
         question = in_order(session.question, order)
-        return await session.ask(EXPERT.name, question=question, evidence=together(own, evidence), heard=usable)
+        return await session.ask(EXPERT.name, question=question, evidence=together(own_sources, evidence), heard=usable)
 
     async def _sub_questions(self, session: Session) -> list[str]:
         """Asks for the parts of a question with several intents."""
@@ -147,31 +150,32 @@ class HmRag(System):
         return list(dict.fromkeys(parts.values(FieldKind.SUB_QUESTION)))[:SUB_QUESTIONS]
 
     async def _answers(
-        self, session: Session, sub_questions: Sequence[str], own: Sequence[Source]
+        self, session: Session, sub_questions: Sequence[str], own_sources: Sequence[Source]
     ) -> tuple[list[Message], Sequence[Source], Sequence[Source]]:
         """Returns the agents' answers, all sources that they read, and the order of the sources' numbers."""
         evidence: dict[str, tuple[Source, ...]] = dict.fromkeys(self._bases, ())
         answers: dict[str, list[Message]] = {base: [] for base in self._bases}
         # It only grows, so that references by number stay true for agents that hear them later.
-        order = tuple(own)
-        whole = about(session.question, own)
+        order = tuple(own_sources)
+        whole = about(session.question, own_sources)
         # One after the other, as later sub-questions follow from earlier ones. The whole question comes last, and is
         # answered from all that was read for them.
-        for part in (*(about(session.question, own, text) for text in sub_questions), whole):
-            shown = evidence
+        for part in (*(about(session.question, own_sources, text) for text in sub_questions), whole):
+            part_evidence = evidence
             if part is not whole or not sub_questions:
-                shown = await self._retrieve(session, part)
-                order = together(order, *shown.values())
-                evidence = {base: together(evidence[base], shown[base]) for base in self._bases}
+                part_evidence = await self._retrieve(session, part)
+                order = together(order, *part_evidence.values())
+                evidence = {base: together(evidence[base], part_evidence[base]) for base in self._bases}
+            # An agent always picks one of the choices: its reply's form has no other answer.
+            instruction = CHOOSE if part.choices else FROM_FOUND
             messages = await gather(
                 *(
                     session.ask(
                         AGENTS[base],
                         question=in_order(part, order),
-                        evidence=together(own, shown[base]),
+                        evidence=together(own_sources, part_evidence[base]),
                         heard=answers[base],
-                        # An agent always picks one of the choices: its reply's form has no other answer.
-                        instruction=CHOOSE if part.choices else FROM_FOUND,
+                        instruction=instruction,
                     )
                     for base in self._bases
                 )
@@ -190,8 +194,8 @@ class HmRag(System):
             searches[VECTOR] = self._near(session, query_of(part))
         if WEB in self._bases:
             searches[WEB] = self._of_web(session, part)
-        found = dict(zip(searches, await gather(*searches.values()), strict=True))
-        return {base: in_words(found[base]) for base in (VECTOR, WEB, GRAPH) if base in found}
+        results = dict(zip(searches, await gather(*searches.values()), strict=True))
+        return {base: in_words(results[base]) for base in (VECTOR, WEB, GRAPH) if base in results}
 
     async def _near(self, session: Session, query: str) -> tuple[Source, ...]:
         """Finds passages and captions by vectors (Eqs. 4-6)."""
@@ -259,13 +263,13 @@ def _variant(
     name: str, description: str, *bases: str, decompose: bool = True, decide: bool = True, **declared: Any
 ) -> Method:
     # Only answers of several agents are merged.
-    merges = decide and len(bases) != 1
+    reads = ("systems.consistency",) if decide and len(bases) != 1 else ()
     return system(
         name,
         description,
         lambda context: HmRag(context, bases or BASES, decompose, decide),
         ROLES,
-        reads=("systems.consistency",) if merges else (),
+        reads=reads,
         **declared,
     )
 

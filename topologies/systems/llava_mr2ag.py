@@ -42,14 +42,14 @@ class LlavaMr2ag(System):
     """One agent that reflects on each of `top_k.texts` passages separately, with up to `top_k.pictures` pictures."""
 
     async def discuss(self, session: Session) -> Message:
-        own = await session.own()
-        reflection = await session.ask(SINGLE_AGENT, evidence=own, task=Task(NEEDED, (RETRIEVE,)))
+        own_sources = await session.own()
+        reflection = await session.ask(SINGLE_AGENT, evidence=own_sources, task=Task(NEEDED, (RETRIEVE,)))
         # Only a plain "no" goes without retrieval; an unreadable reply does not.
         if reflection.values(FieldKind.RETRIEVE) == ("no",):
-            return await session.ask(SINGLE_AGENT, evidence=own)
+            return await session.ask(SINGLE_AGENT, evidence=own_sources)
 
-        pictures = await session.pictures(own, self.top_k.pictures, self.top_k.radius)
-        own_pictures = pictures_among(own)
+        pictures = await session.pictures(own_sources, self.top_k.pictures, self.top_k.radius)
+        own_pictures = pictures_among(own_sources)
         hits = await self._passages(session, own_pictures)
         task = Task(JUDGE, (RELEVANT, SURE))
         verdicts = await asyncio.gather(
@@ -61,9 +61,9 @@ class LlavaMr2ag(System):
             if verdict.values(FieldKind.RELEVANT) == ("yes",)
         ]
         if not relevant:
-            return await session.ask(SINGLE_AGENT, evidence=together(own, pictures))
+            return await session.ask(SINGLE_AGENT, evidence=together(own_sources, pictures))
 
-        evidence_of_turns = [together((hit.source,), own, pictures) for hit, _ in relevant]
+        evidence_of_turns = [together((hit.source,), own_sources, pictures) for hit, _ in relevant]
         answers: list[Message] = await asyncio.gather(
             *(session.ask(SINGLE_AGENT, evidence=part, instruction=FROM_PASSAGE) for part in evidence_of_turns)
         )

@@ -158,13 +158,12 @@ class MhMmkg(System):
 
         # Not `together`: each path is shown in full, even where it repeats an earlier one.
         knowledge = [line for path in paths for line in search.written(path)]
-        offline = setting.captions == "offline"
-        return await session.ask(
-            SUMMARIZER.name,
-            evidence=(*texts, *(() if offline else pictures), *knowledge),
-            heard=perceived if offline else (),
-            instruction=SUMMARIZE if knowledge else "",
-        )
+        instruction = SUMMARIZE if knowledge else ""
+        if setting.captions == "offline":
+            evidence = (*texts, *knowledge)
+            return await session.ask(SUMMARIZER.name, evidence=evidence, heard=perceived, instruction=instruction)
+        evidence = (*texts, *pictures, *knowledge)
+        return await session.ask(SUMMARIZER.name, evidence=evidence, instruction=instruction)
 
 
 class GraphSearch:
@@ -237,20 +236,21 @@ class GraphSearch:
         ask = self._session.ask
         topics = self._topics
         if not topics:
-            named = await ask(TOPIC.name, task=Task(NAME, (ENTITY,)), heard=self._perceived)
-            names = named.values(ENTITY.name)
-            edges = await self._session.graph(names, EDGES, of=named) if names else ()
+            naming = await ask(TOPIC.name, task=Task(NAME, (ENTITY,)), heard=self._perceived)
+            names = naming.values(ENTITY.name)
             nearest: dict[str, None] = {}
-            for edge in edges:
-                nearest |= dict.fromkeys([edge.head] if directed else [edge.head, edge.tail])
+            for edge in await self._session.graph(names, EDGES, of=naming) if names else ():
+                nearest[edge.head] = None
+                if not directed:
+                    nearest[edge.tail] = None
             # The graph's entities with the names that the topic agent gave, or else the nearest ones.
             namesakes = [entity for entity in nearest if any(same(entity, name) for name in names)]
             topics = tuple(namesakes or nearest)
         if not topics:
             return ""
         task = Task(PICK, (PICKED,), input_lines(FieldKind.CANDIDATE, topics, numbered=True))
-        picked = await ask(TOPIC.name, task=task, heard=self._perceived)
-        return next(iter(numbered(picked, PICKED.name, topics)), "")
+        selection = await ask(TOPIC.name, task=task, heard=self._perceived)
+        return next(iter(numbered(selection, PICKED.name, topics)), "")
 
     def _expand(self, path: GraphPath, onward: Sequence[Triple], advice: str) -> Awaitable[Message]:
         """Asks which edges are useful (Eq. 5)."""
@@ -262,8 +262,8 @@ class GraphSearch:
         """Looks the paths' ends up, describes their pictures, and has each path judged (Eq. 8)."""
         captions = self._setting.captions
         pictures_of: dict[str, tuple[Source, ...]] = {}
-        found = await asyncio.gather(*(self._session.entity(path.end) for path in paths))
-        for path, sources in zip(paths, found, strict=True):
+        sources_of_ends = await asyncio.gather(*(self._session.entity(path.end) for path in paths))
+        for path, sources in zip(paths, sources_of_ends, strict=True):
             # Before the verdicts: their findings include these texts.
             self._entity_texts[path.end], pictures_of[path.end] = read_and_seen(sources, captions == "people")
         if captions == "offline":
@@ -272,8 +272,9 @@ class GraphSearch:
         validations = []
         for path in paths:
             # As in the authors' code, a monster's own pictures are not shown: its attacks have theirs.
-            shown = captions == "online" and path.end not in self._topics
-            validations.append(self._validate(path, pictures_of[path.end] if shown else ()))
+            seen = captions == "online" and path.end not in self._topics
+            pictures = pictures_of[path.end] if seen else ()
+            validations.append(self._validate(path, pictures))
         verdicts = await asyncio.gather(*validations)
         for path, verdict in zip(paths, verdicts, strict=True):
             # After all verdicts: the validator's own description is for the turns that follow.

@@ -160,27 +160,28 @@ class Mmapg(System):
         for _ in range(MOST_NODES):
             lines = (*guide, *(node.input_line() for node in graph))
             task = Task(NEXT, (ANALYSIS, TYPE, PARENTS, INSTRUCTION), lines)
-            planned = await session.ask(PLANNER.name, task=task, heard=findings_of(outcomes.values()))
-            unread = 0 if planned.status is Status.OK else unread + 1
+            plan_turn = await session.ask(PLANNER.name, task=task, heard=findings_of(outcomes.values()))
+            unread = 0 if plan_turn.status is Status.OK else unread + 1
             if unread == UNREAD:
                 break
             if unread:
                 continue
 
-            node = placed(graph, planned)
+            node = placed(graph, plan_turn)
             outcome: list[Message] = []
             if node.runs and node.type != NodeType.STOP:
-                outcome = outcomes[node.number] = await self._carry_out(session, node, graph, outcomes, planned)
-            graph.append(replace(node, content=content_of(node, outcome[-1] if outcome else None)))
+                outcome = outcomes[node.number] = await self._carry_out(session, node, graph, outcomes, plan_turn)
+            result = outcome[-1] if outcome else None
+            graph.append(replace(node, content=content_of(node, result)))
             if node.type == NodeType.STOP:
                 break
 
         # Node 1, the question, is not carried out.
-        last = graph[max(outcomes, default=1) - 1]
+        last_node = graph[max(outcomes, default=1) - 1]
         # Of choices, an answer to anything but the question is none.
-        to_the_question = not question.choices or repeats(last.instruction, question)
-        if last.type == NodeType.ANSWER and to_the_question and outcomes[last.number][-1].answer is not None:
-            return outcomes[last.number][-1]
+        to_the_question = not question.choices or repeats(last_node.instruction, question)
+        if last_node.type == NodeType.ANSWER and to_the_question and outcomes[last_node.number][-1].answer is not None:
+            return outcomes[last_node.number][-1]
         findings = findings_of(outcomes.values())
         if not any(node.type == NodeType.RETRIEVAL and node.runs for node in graph):
             findings += await self.retrieve(session, question.text)
@@ -193,15 +194,15 @@ class Mmapg(System):
         node: PlanNode,
         graph: Sequence[PlanNode],
         outcomes: Mapping[int, Sequence[Message]],
-        planned: Message,
+        plan_turn: Message,
     ) -> list[Message]:
         """Carries a planned node out. The last message has its content, the others led to it."""
         if node.type == NodeType.QUESTION:
-            return [planned]
+            return [plan_turn]
         findings = findings_of(outcomes.get(parent, ()) for parent in node.parents)
         if node.type == NodeType.RETRIEVAL:
             lines = [graph[parent - 1].input_line() for parent in node.parents]
-            return await self.retrieve(session, node.instruction, lines, findings, planned)
+            return await self.retrieve(session, node.instruction, lines, findings, plan_turn)
 
         question = session.question
         if not repeats(node.instruction, question):
@@ -215,8 +216,8 @@ class Mmapg(System):
         session: Session,
         instruction: str,
         lines: Sequence[InputLine] = (),
-        heard: Sequence[Message] = (),
-        planned: Message | None = None,
+        findings: Sequence[Message] = (),
+        plan_turn: Message | None = None,
     ) -> list[Message]:
         """Retrieves for an instruction and condenses the results, after its parents' contents and findings.
 
@@ -224,7 +225,7 @@ class Mmapg(System):
         """
         request = about(session.question, (), instruction)
         task = Task(DECOMPOSE, (KEYWORD, VISUAL, ENTITY, QUERY, ASK), tuple(lines))
-        decomposed = await session.ask(TEXT_EXAMINER.name, question=request, task=task, heard=heard)
+        decomposed = await session.ask(TEXT_EXAMINER.name, question=request, task=task, heard=findings)
         candidates, triples = await self._searched(session, instruction, decomposed)
         turns = [self._examine(session, request, source, decomposed) for source in candidates]
         if triples:
@@ -237,7 +238,8 @@ class Mmapg(System):
         for source, message in zip_longest(candidates, await asyncio.gather(*turns)):
             if message.values(RELEVANT.name) == ("yes",):
                 relevant.append(message)
-                reports += report_of(source, message) if source else triples_of(message, triples)
+                report = report_of(source, message) if source else triples_of(message, triples)
+                reports += report
         if not relevant:
             return []
         task = Task(CONDENSE, (SUMMARY,), tuple(reports))
@@ -274,7 +276,8 @@ class Mmapg(System):
         """Has a candidate examined; a picture alone, with the question to put to it."""
         if pictures_among((source,)):
             put = input_lines(FieldKind.SUB_QUESTION, decomposed.values(ASK.name))
-            task = Task(ASK_PICTURE if put else EXAMINE_PICTURE, (RELEVANT, DESCRIPTION), put)
+            instruction = ASK_PICTURE if put else EXAMINE_PICTURE
+            task = Task(instruction, (RELEVANT, DESCRIPTION), put)
             return session.ask(PICTURE_EXAMINER.name, question=request, evidence=(source,), task=task)
         return session.ask(
             TEXT_EXAMINER.name,
@@ -294,7 +297,7 @@ class WithoutPlanning(Mmapg):
         instruction = session.question.text
         # A retrieval and a reasoning are two nodes, so half as many rounds keep within the limit.
         for _ in range(MOST_NODES // 2):
-            retrieved = await self.retrieve(session, instruction, heard=path[-1:])
+            retrieved = await self.retrieve(session, instruction, findings=path[-1:])
             task = Task(REASON, (THOUGHT, ENOUGH, SEEK))
             thought = await session.ask(REASONER.name, task=task, heard=[*path[-1:], *retrieved])
             path += [*retrieved, thought]
@@ -313,18 +316,18 @@ class WithoutRetrieval(Mmapg):
         session: Session,
         instruction: str,
         lines: Sequence[InputLine] = (),
-        heard: Sequence[Message] = (),
-        planned: Message | None = None,
+        findings: Sequence[Message] = (),
+        plan_turn: Message | None = None,
     ) -> list[Message]:
         texts, pictures = await asyncio.gather(
-            session.search(instruction, self.top_k.texts, mode="vector", of=planned),
-            session.search(instruction, self.top_k.pictures, kinds=PICTURES, mode="vector", of=planned),
+            session.search(instruction, self.top_k.texts, mode="vector", of=plan_turn),
+            session.search(instruction, self.top_k.pictures, kinds=PICTURES, mode="vector", of=plan_turn),
         )
         if not texts and not pictures:
             return []
         request = about(session.question, sources((*texts, *pictures)), instruction)
         task = Task(CONDENSE, (SUMMARY,), tuple(lines))
-        return [await session.ask(REASONER.name, question=request, task=task, heard=heard)]
+        return [await session.ask(REASONER.name, question=request, task=task, heard=findings)]
 
 
 def repeats(instruction: str, question: Question) -> bool:
@@ -336,7 +339,9 @@ def report_of(source: Source, message: Message) -> tuple[InputLine, ...]:
     """Returns the report on a relevant source: what was extracted from it, or else its text."""
     extracts = (*message.values(EXTRACT.name), *message.values(DESCRIPTION.name))
     report = " ".join(extracts) or source.text
-    return input_lines(FieldKind.FOUND, [report if source.title in report else f"{source.title}: {report}"])
+    if source.title not in report:
+        report = f"{source.title}: {report}"
+    return input_lines(FieldKind.FOUND, [report])
 
 
 def triples_of(message: Message, triples: Sequence[str]) -> tuple[InputLine, ...]:

@@ -56,21 +56,21 @@ class PlanNode:
         return InputLine(FieldKind.NODE, text, self.number, outcome=f"{self.content}{faults}")
 
 
-def placed(graph: Sequence[PlanNode], planned: Message) -> PlanNode:
+def placed(graph: Sequence[PlanNode], plan_turn: Message) -> PlanNode:
     """Returns the node that a planner's message adds to a graph, with its faults.
 
     Parents that are not there are left out; without any, a node builds on the question.
     """
     # The type is a line that no readable plan lacks.
-    [kind] = planned.values(FieldKind.TYPE)
+    [kind] = plan_turn.values(FieldKind.TYPE)
     number = len(graph) + 1
-    named = [int(parent) for parent in re.findall(r"\d+", " ".join(planned.values(FieldKind.PARENTS)))]
-    parents = tuple(dict.fromkeys(parent for parent in named if 1 <= parent < number))
-    instruction = " ".join(planned.values(FieldKind.INSTRUCTION))
+    named_parents = [int(parent) for parent in re.findall(r"\d+", " ".join(plan_turn.values(FieldKind.PARENTS)))]
+    parents = tuple(dict.fromkeys(parent for parent in named_parents if 1 <= parent < number))
+    instruction = " ".join(plan_turn.values(FieldKind.INSTRUCTION))
     node = PlanNode(number, kind, parents or (1,), instruction)
 
     faults = []
-    if not set(named) <= set(parents):
+    if not set(named_parents) <= set(parents):
         faults.append(NodeFault.NO_SUCH_PARENT)
     if kind == NodeType.STOP:
         # A fault that is only recorded: a Stop without an answer still stops.
@@ -89,6 +89,8 @@ def content_of(node: PlanNode, outcome: Message | None) -> str:
         return ""
     if node.type == NodeType.QUESTION:
         return node.instruction
+    if outcome is None:
+        return UNKNOWN if node.type == NodeType.ANSWER else NOTHING
     if node.type == NodeType.ANSWER:
-        return UNKNOWN if outcome is None or outcome.answer is None else outcome.answer
-    return (" ".join(outcome.values(FieldKind.SUMMARY)) if outcome else "") or NOTHING
+        return UNKNOWN if outcome.answer is None else outcome.answer
+    return " ".join(outcome.values(FieldKind.SUMMARY)) or NOTHING

@@ -58,10 +58,10 @@ class OmniSearch(System):
     """Searches of `top_k.texts` passages (or web results) or `top_k.pictures` each, and the answer."""
 
     async def discuss(self, session: Session) -> Message:
-        own = await session.own()
-        evidence = own
+        own_sources = await session.own()
+        evidence = own_sources
         # The planner reads the solver's references by number, so each source keeps its number from turn to turn.
-        order = own
+        order = own_sources
         solutions: list[Message] = []
         lines: list[InputLine] = []
         for _ in range(MOST_SEARCHES):
@@ -69,7 +69,7 @@ class OmniSearch(System):
                 PLANNER.name,
                 question=in_order(session.question, order),
                 evidence=evidence,
-                task=task_of(own, lines),
+                task=task_of(own_sources, lines),
                 remembers=True,
             )
             if plan.values(FieldKind.ACTION) == (FINISH,) and plan.values(FieldKind.ANSWER):
@@ -78,17 +78,16 @@ class OmniSearch(System):
             if not place or not (query or place == SIMILAR):
                 break
 
-            results = sources(await look_up(session, place, query, self.top_k, of=plan, own=own))
+            results = sources(await look_up(session, place, query, self.top_k, of=plan, own_sources=own_sources))
             order = together(order, results)
             if place in ("pictures", SIMILAR):
                 evidence = together(evidence, results)
                 titles = "; ".join(picture.title for picture in results)
                 finding = f"pictures, shown to you: {titles}" if results else "no picture"
             else:
-                question = about(session.question, together(own, results), sub_question)
-                solution = await session.ask(
-                    SINGLE_AGENT, question=in_order(question, order), instruction=SOLVE if results else UNFOUND
-                )
+                question = in_order(about(session.question, together(own_sources, results), sub_question), order)
+                instruction = SOLVE if results else UNFOUND
+                solution = await session.ask(SINGLE_AGENT, question=question, instruction=instruction)
                 solutions.append(solution)
                 finding = "nothing that answers it"
                 if solution.answer is not None:
@@ -101,9 +100,9 @@ class OmniSearch(System):
         return await session.ask(PLANNER.name, question=question, heard=solutions, remembers=True)
 
 
-def task_of(own: Sequence[Source], lines: Sequence[InputLine]) -> Task:
+def task_of(own_sources: Sequence[Source], lines: Sequence[InputLine]) -> Task:
     """Makes the planner's task. Only a question with a picture has similar ones to look for."""
-    places = [place for place in PLACES if place != SIMILAR or pictures_among(own)]
+    places = [place for place in PLACES if place != SIMILAR or pictures_among(own_sources)]
     action = Field(FieldKind.ACTION, "in one word, where to look next or that you finish", (*places, FINISH))
     plan = PLAN.format(places=", ".join(PLACES[place] for place in places))
     return Task(plan, (THOUGHT, action, *STEP), tuple(lines))

@@ -79,17 +79,18 @@ class Session:
         self._messages.append(None)
         earlier_turns = self._turns_of.get(agent, 0)
         self._turns_of[agent] = earlier_turns + 1
+        recall = earlier_turns if remembers else 0
 
-        shown = question or self.question
+        question = question or self.question
         if evidence is not None:
-            shown = about(shown, evidence)
-        self._evidence |= dict.fromkeys(source.id for source in shown.evidence)
+            question = about(question, evidence)
+        self._evidence |= dict.fromkeys(source.id for source in question.evidence)
         turn = self._discussion.turn(
             agent,
             len(self._messages),
             heard_equally(heard),
-            question=shown,
-            recall=earlier_turns if remembers else 0,
+            question=question,
+            recall=recall,
             instruction=instruction,
             task=task,
             inputs=tuple(inputs),
@@ -116,23 +117,19 @@ class Session:
         of: Message | None = None,
     ) -> Awaitable[tuple[Hit, ...]]:
         """Searches passages and rows, or pictures, by `Library.search`; `of` is the turn that asked for it."""
-        search = Search(
-            query,
-            k,
-            kinds=frozenset(kinds),
-            mode=mode,
-            radius=radius,
-            docs=None if docs is None else frozenset(docs),
-            pages=None if pages is None else frozenset(pages),
-        )
+        search = Search(query, k, frozenset(kinds), mode=mode, radius=radius)
+        if docs is not None:
+            search = replace(search, docs=frozenset(docs))
+        if pages is not None:
+            search = replace(search, pages=frozenset(pages))
         base = "pictures" if search.kinds == PICTURES else "texts"
         # A picture as query has no words for the record.
         words = query if isinstance(query, str) else f"source {query.id}"
         return self._note(self._library.search(self.question, search), base, words, of)
 
-    async def pictures(self, own: Sequence[Source], k: int, radius: float | None) -> tuple[Source, ...]:
+    async def pictures(self, own_sources: Sequence[Source], k: int, radius: float | None) -> tuple[Source, ...]:
         """Returns the question's own pictures, or else (MultimodalQA) the k best for its words."""
-        pictures = tuple(source for source in own if source.kind is Kind.IMAGE)
+        pictures = tuple(source for source in own_sources if source.kind is Kind.IMAGE)
         return pictures or sources(await self.search(query_of(self.question), k, kinds=PICTURES, radius=radius))
 
     def alike(self, pictures: Sequence[Source], k: int, *, of: Message | None = None) -> Awaitable[tuple[Hit, ...]]:
@@ -150,8 +147,10 @@ class Session:
         self, words: Sequence[str], k: int, *, themes: bool = False, of: Message | None = None
     ) -> Awaitable[tuple[Triple, ...]]:
         """Searches edges of the knowledge graph near entities, or with `themes` near relations (`Library.graph`)."""
-        search = self._library.graph(self.question, words, k, level="theme" if themes else "entity")
-        return self._note(search, "themes" if themes else "graph", "; ".join(words), of)
+        query = "; ".join(words)
+        if themes:
+            return self._note(self._library.graph(self.question, words, k, level="theme"), "themes", query, of)
+        return self._note(self._library.graph(self.question, words, k, level="entity"), "graph", query, of)
 
     def neighbours(self, entity: str) -> Awaitable[tuple[Triple, ...]]:
         """Returns all edges of an entity."""
@@ -168,17 +167,23 @@ class Session:
 
         answer: the turn that closed the discussion, an answer of no turn (a vote), or None.
         """
-        last = answer if isinstance(answer, Message) else None
-        # A vote without a winner counts as an answer that could not be read.
-        status = Status.UNPARSED if answer is None else Status.OK
+        status = Status.OK
+        decision: tuple[str, ...] = ()
+        if isinstance(answer, Message):
+            status = answer.status
+            decision = (answer.agent,)
+            answer = answer_of(answer)
+        elif answer is None:
+            # A vote without a winner counts as an answer that could not be read.
+            status = Status.UNPARSED
         return self._discussion.trace(
             self._turns_of,
             # A turn that was called and cancelled has no message.
             [message for message in self._messages if message],
-            answer=answer_of(last) if last else answer,
-            status=last.status if last else status,
+            answer=answer,
+            status=status,
             evidence=tuple(self._evidence),
-            decision=(last.agent,) if last else (),
+            decision=decision,
             lookups=tuple(lookup for lookup in self._lookups if lookup),
             paths=self.paths,
             descriptions=self.descriptions,
@@ -199,8 +204,9 @@ class Session:
 
         async def noted() -> tuple[Result, ...]:
             results = await search
-            ids = tuple(result.source.id if isinstance(result, Hit) else result.id for result in results)
-            self._lookups[place] = Lookup(base, query, ids, of.id if of else "")
+            ids = [result.source.id if isinstance(result, Hit) else result.id for result in results]
+            turn = of.id if of else ""
+            self._lookups[place] = Lookup(base, query, tuple(ids), turn)
             return results
 
         return noted()
@@ -243,7 +249,9 @@ def in_order(question: Question, order: Sequence[Source]) -> Question:
 
 def input_lines(kind: FieldKind, texts: Iterable[str], numbered: bool = False) -> tuple[InputLine, ...]:
     """Writes texts as input lines of one kind, numbered from 1 or without numbers."""
-    return tuple(InputLine(kind, text, number if numbered else None) for number, text in enumerate(texts, 1))
+    if numbered:
+        return tuple(InputLine(kind, text, number) for number, text in enumerate(texts, 1))
+    return tuple(InputLine(kind, text) for text in texts)
 
 
 def sources(hits: Sequence[Hit]) -> tuple[Source, ...]:

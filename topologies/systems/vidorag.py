@@ -84,14 +84,14 @@ class ViDoRAG(System):
     """Retrieval of up to twice `top_k.texts` and `top_k.pictures`, rounds of seeker and inspector, and the answer."""
 
     async def discuss(self, session: Session) -> Message:
-        own = await session.own()
+        own_sources = await session.own()
         retrieved = await self._retrieved(session)
         # The question's own sources are always read, so they are no candidates.
-        candidates = together(own, retrieved)[len(own) :]
+        candidates = together(own_sources, retrieved)[len(own_sources) :]
         # One list for all, as the agents hear each other's numbers.
-        order = (*candidates, *own)
+        order = (*candidates, *own_sources)
         session.question = in_order(session.question, order)
-        picked: tuple[Source, ...] = ()
+        selected: tuple[Source, ...] = ()
         basis: Sequence[Source] = ()
         inspection: list[Message] = []  # the last one, if any
         for _ in range(MOST_ROUNDS):
@@ -105,21 +105,21 @@ class ViDoRAG(System):
             if not picks:
                 break
             candidates = tuple(source for source in candidates if source not in picks)
-            picked = (*picked, *picks)
+            selected = (*selected, *picks)
 
-            evidence = together(own, picked)
+            evidence = together(own_sources, selected)
             message = await session.ask(INSPECTOR.name, evidence=evidence, task=Task(INSPECT, INSPECTED))
             inspection = [message]
             basis = [source for source in numbered(message, FieldKind.SELECTED, order) if source in evidence]
             # A failed inspection ends the search as well.
             if message.values(FieldKind.ENOUGH) != ("no",):
-                if message.values(FieldKind.ANSWER) and set(picked) <= set(basis):
+                if message.values(FieldKind.ANSWER) and set(selected) <= set(basis):
                     return message
                 break
-            picked = tuple(source for source in picked if source in basis)
+            selected = tuple(source for source in selected if source in basis)
             basis = ()
 
-        return await session.ask(SYNTHESISER.name, evidence=together(own, basis or picked), heard=inspection)
+        return await session.ask(SYNTHESISER.name, evidence=together(own_sources, basis or selected), heard=inspection)
 
     async def _retrieved(self, session: Session) -> tuple[Source, ...]:
         """Retrieves the sources in the better component of each modality's scores; pages as their pictures."""

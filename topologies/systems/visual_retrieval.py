@@ -72,8 +72,8 @@ class WikiLlava(System):
     """
 
     async def discuss(self, session: Session) -> Message:
-        own = await session.own()
-        pictures = await session.pictures(own, self.top_k.pictures, self.top_k.radius)
+        own_sources = await session.own()
+        pictures = await session.pictures(own_sources, self.top_k.pictures, self.top_k.radius)
         rankings = await asyncio.gather(*(session.search(picture, LOOKED_AT, mode="vector") for picture in pictures))
         # The first documents of every picture, each once.
         documents: dict[str, None] = {}
@@ -85,7 +85,7 @@ class WikiLlava(System):
         passages = await asyncio.gather(
             *(session.search(query, self.top_k.texts, mode="vector", pages={title}) for title in documents)
         )
-        evidence = together(own, *map(sources, passages), pictures)
+        evidence = together(own_sources, *map(sources, passages), pictures)
         instruction = READ_ALL if any(passages) else NO_PASSAGE
         return await session.ask(SINGLE_AGENT, evidence=evidence, instruction=instruction)
 
@@ -94,10 +94,10 @@ class RoraVlm(System):
     """Two turns of one agent: filter the retrieved pictures, and answer with the rest and their passages."""
 
     async def discuss(self, session: Session) -> Message:
-        own = await session.own()
-        own_pictures = pictures_among(own)
+        own_sources = await session.own()
+        own_pictures = pictures_among(own_sources)
         query = query_of(session.question)
-        pictures = sources(await found_by_picture(session, own, self.top_k.pictures))[: self.top_k.pictures]
+        pictures = sources(await found_by_picture(session, own_sources, self.top_k.pictures))[: self.top_k.pictures]
         # Every picture has a passage, even where there are more pictures than passages.
         passages_each = math.ceil(self.top_k.texts / max(1, len(pictures)))
         # The question with a picture's title and description.
@@ -110,30 +110,30 @@ class RoraVlm(System):
         ]
         if not snippets and not own_pictures:
             snippets = [sources(await session.search(query, self.top_k.texts, radius=self.top_k.radius))]
-        return await session.ask(SINGLE_AGENT, evidence=together(own, *snippets))
+        return await session.ask(SINGLE_AGENT, evidence=together(own_sources, *snippets))
 
     async def _filtered(
         self, session: Session, own_pictures: Sequence[Source], pictures: Sequence[Source]
     ) -> Sequence[Source]:
         """Asks which pictures to keep. The question's own pictures are shown for comparison only."""
-        shown = (*own_pictures, *pictures)
-        choice = await session.ask(SINGLE_AGENT, evidence=shown, task=Task(FILTER, (ANY, KEPT)))
+        candidates = (*own_pictures, *pictures)
+        choice = await session.ask(SINGLE_AGENT, evidence=candidates, task=Task(FILTER, (ANY, KEPT)))
         rejected = choice.values(FieldKind.RELEVANT) == ("no",)
-        return numbered(choice, FieldKind.SELECTED, shown) or (() if rejected else pictures)
+        return numbered(choice, FieldKind.SELECTED, candidates) or (() if rejected else pictures)
 
 
 class EchoSight(System):
     """One turn of one agent with the first section; with `reader_sees`, up to `pictures` pictures."""
 
     async def discuss(self, session: Session) -> Message:
-        own = await session.own()
-        own_pictures = pictures_among(own)
-        alike = await found_by_picture(session, own, RETRIEVED)
+        own_sources = await session.own()
+        own_pictures = pictures_among(own_sources)
+        alike = await found_by_picture(session, own_sources, RETRIEVED)
         queries: list[str | Source] = [query_of(session.question), *own_pictures]
         rankings = await sections(session, queries, {page(hit.source) for hit in alike}, SECTIONS, ELSEWHERE)
         best = sources(reranked(alike, rankings)[:1])
 
-        evidence = [source for source in own if source not in own_pictures]
+        evidence = [source for source in own_sources if source not in own_pictures]
         if self.context.systems.reader_sees:
             evidence += own_pictures or sources(alike)[: self.top_k.pictures]
         instruction = NO_PASSAGE
