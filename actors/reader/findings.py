@@ -11,7 +11,9 @@ from actors.reader.statements import Statement
 
 BEARS = 0.28  # least share of the question that relevant evidence covers
 SUFFICES = 0.5  # least value of an answer that needs no more evidence
+RELEVANT = 0.5  # of the most relevant statement's share, for another one to be relevant
 BRIDGES = 2  # names that the evidence adds to the question, which are looked up next
+SEARCHES = (FieldKind.QUERY, FieldKind.SUB_QUESTION, FieldKind.INSTRUCTION)  # fields that look something up
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +22,9 @@ class Findings:
 
     evidence: first-hand, heard and given statements.
     answer: "" where it is unknown; its value, and the confidence in it, are in [0, 1].
-    given: the task's lines, numbered within their kind.
-    stated: fields of the discussion's messages, as (name, value), in order.
-    answers: the last answer of each colleague, "" for unknown.
+    inputs: the task's lines, numbered within their kind.
+    fields: of the discussion's messages, as (name, value), in order.
+    colleagues: the last answer of each, "" for unknown.
     """
 
     question: str
@@ -30,9 +32,9 @@ class Findings:
     answer: str
     value: float
     confidence: float
-    given: Sequence[InputLine]
-    stated: Sequence[tuple[str, str]]
-    answers: Mapping[str, str]
+    inputs: Sequence[InputLine]
+    fields: Sequence[tuple[str, str]]
+    colleagues: Mapping[str, str]
 
     @property
     def bears(self) -> bool:
@@ -47,35 +49,33 @@ class Findings:
 
     def lines(self, kind: FieldKind) -> list[InputLine]:
         """Returns the given lines of a kind."""
-        return [line for line in self.given if line.kind is kind]
+        return [line for line in self.inputs if line.kind is kind]
 
-    def relevant(self, *, seen: bool = False) -> list[Statement]:
-        """Returns relevant statements, those of the best chain first, or all where none is.
-
-        seen: only those about pictures.
-        """
-        evidence = self.evidence
-        statements = [entry.statement for entry in evidence.entries]
-        shares = [entry.bearing for entry in evidence.entries]
-        least = 0.5 * max(shares, default=0.0)
-
-        _, chain = evidence.best_chain
-        ranking = sorted(range(len(statements)), key=lambda number: -shares[number])
-        ranked = [statements[number] for number in (*chain, *ranking) if shares[number] >= least or number in chain]
-        return [statement for statement in dict.fromkeys(ranked) if statement.seen or not seen]
+    def relevant(self) -> list[Statement]:
+        """Returns relevant statements, best first, or all where none covers anything."""
+        shares = self.evidence.shares
+        threshold = RELEVANT * max(shares, default=0.0)
+        ranking = sorted(range(len(shares)), key=lambda number: -shares[number])
+        statements = [self.evidence.entries[number].statement for number in ranking if shares[number] >= threshold]
+        return list(dict.fromkeys(statements))
 
     def searches(self) -> list[str]:
         """Returns what is still to be looked up: names that the best chain adds, then the question's parts."""
-        searched = [value for name, value in self.stated if name in SEARCHES]
-        searched += [line.text for line in (*self.lines(FieldKind.QUERY), *self.lines(FieldKind.NODE)[1:])]
-        covered = [set(content_stems(text)) for text in searched]
+        searches = [value for name, value in self.fields if name in SEARCHES]
+        # The first node of a plan is the question itself.
+        searches += [line.text for line in (*self.lines(FieldKind.QUERY), *self.lines(FieldKind.NODE)[1:])]
+        covered = [set(content_stems(text)) for text in searches]
 
+        bridges: dict[str, None] = {}
         _, chain = self.evidence.best_chain
-        names = {name: None for number in chain for _, name in self.evidence.entries[number].statement.names}
-        stems = self.evidence.asked.weights.keys()
-        bridges = [name for name in names if name[0].isupper() and stems.isdisjoint(content_stems(name))]
-        texts = [*bridges[:BRIDGES], *parts(self.question)]
-        return [text for text in texts if not any(set(content_stems(text)) <= stems for stems in covered)]
+        for number in chain:
+            for _, name in self.evidence.entries[number].statement.names:
+                if name[0].isupper() and self.evidence.asked.weights.keys().isdisjoint(content_stems(name)):
+                    bridges[name] = None
 
-
-SEARCHES = (FieldKind.QUERY, FieldKind.SUB_QUESTION, FieldKind.INSTRUCTION)  # fields that look something up
+        remaining = []
+        for text in (*list(bridges)[:BRIDGES], *parts(self.question)):
+            stems = set(content_stems(text))
+            if not any(stems <= search for search in covered):
+                remaining.append(text)
+        return remaining

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from actors.messages import Field, FieldKind, NodeType, Value
 from actors.prompting.safe_text import one_line
-from actors.reader.english import PICTURE_WORDS, content_stems, name_spans, normal_name, stem, words
+from actors.reader.english import PICTURE_WORDS, content_stems, name_spans, normal_name, stem
 from actors.reader.findings import Findings
 from actors.reader.question import parts
 from actors.reader.statements import NOTHING, Statement
@@ -27,10 +27,10 @@ def fill(fields: Sequence[Field], findings: Findings) -> str:
     """Returns the reply: a line for each value, fields in the form's order."""
     lines: list[str] = []
     for field in fields:
-        most = (field.most or MOST_VALUES) if field.many else 1
         # One line a value: text after a line break might be read as another field.
-        values = [one_line(value) for value in values_of(field, findings) if value.strip()]
-        lines += [f"{field.name}: {value}" for value in dict.fromkeys(values[:most])]
+        values = dict.fromkeys(one_line(value) for value in values_of(field, findings) if value.strip())
+        most = (field.most or MOST_VALUES) if field.many else 1
+        lines += [f"{field.name}: {value}" for value in list(values)[:most]]
 
     # A reply states something, if only that there is nothing.
     return "\n".join(lines) or f"{fields[0].name}: none"
@@ -41,8 +41,10 @@ def values_of(field: Field, findings: Findings) -> Iterable[str]:
     if field.values:
         return [choice(field, findings)]
     match field.value:
+        case Value.ANSWER if field.optional:
+            return [findings.answer]
         case Value.ANSWER:
-            return [findings.answer or ("" if field.optional else "unknown")]
+            return [findings.answer or "unknown"]
         case Value.SHARE:
             return [f"{findings.confidence:.2f}"]
         case Value.NUMBERS:
@@ -58,21 +60,19 @@ def values_of(field: Field, findings: Findings) -> Iterable[str]:
 
 
 def choice(field: Field, findings: Findings) -> str:
-    """Returns one of the values that the form allows. Of a verdict the first affirms and the last denies."""
-    first, last = field.values[0], field.values[-1]
+    """Returns one of the values that the form allows. The last of them denies, or ends something."""
+    values = field.values
+    searches = [] if findings.suffices else findings.searches()
     match field.kind:
         case FieldKind.TYPE:
             return next_step(findings)
         case FieldKind.INTENTS:
-            return field.values[min(len(parts(findings.question)), len(field.values)) - 1]
+            return values[min(len(parts(findings.question)), len(values)) - 1]
         case FieldKind.SIDE:
-            # The last value is for neither of them.
-            answer = findings.answer
-            return next((side for side, other in findings.answers.items() if answer and other == answer), last)
+            agreeing = [name for name, answer in findings.colleagues.items() if answer and answer == findings.answer]
+            return next(iter(agreeing), values[-1])
         case FieldKind.ACTION:
-            # The last value ends the search.
-            searches = findings.searches()
-            return last if findings.suffices or not searches else tool_for(searches[0], field.values)
+            return tool_for(searches[0], values) if searches else values[-1]
         case FieldKind.RELEVANT:
             affirmed = findings.bears
         case FieldKind.VISUAL:
@@ -80,11 +80,11 @@ def choice(field: Field, findings: Findings) -> str:
         case FieldKind.RETRIEVE:
             affirmed = not findings.suffices
         case FieldKind.SUPPORTED:
-            given = [normal_name(line.text) for line in findings.lines(FieldKind.ANSWER)]
-            affirmed = given[:1] == [normal_name(findings.answer)]
+            answers = [normal_name(line.text) for line in findings.lines(FieldKind.ANSWER)]
+            affirmed = answers[:1] == [normal_name(findings.answer)]
         case _:
             affirmed = findings.suffices
-    return first if affirmed else last
+    return values[0] if affirmed else values[-1]
 
 
 def next_step(findings: Findings) -> NodeType:
@@ -97,21 +97,22 @@ def next_step(findings: Findings) -> NodeType:
 
 def asks_for_sight(text: str) -> bool:
     """True where the words of a question, apart from its names, ask for something visible."""
-    name_stems = {stem(word) for name, _, _ in name_spans(text) for word in words(name)}
-    return not _PICTURE_STEMS.isdisjoint(set(content_stems(text)) - name_stems)
+    for name, _, _ in name_spans(text):
+        text = text.replace(name, "")
+    return not _PICTURE_STEMS.isdisjoint(content_stems(text))
 
 
 def tool_for(text: str, tools: Sequence[str]) -> str:
     """Returns the tool that looks for a text: the first one, or one for pictures if the text asks for sight."""
-    visual = [tool for tool in tools if "picture" in tool or "image" in tool]
-    return visual[0] if visual and asks_for_sight(text) else tools[0]
+    if asks_for_sight(text):
+        return next((tool for tool in tools if "picture" in tool or "image" in tool), tools[0])
+    return tools[0]
 
 
 def numbers(field: Field, findings: Findings) -> list[int]:
     """Selects the lines, or else the numbered evidence, that cover the question, best first.
 
-    A line is worth what it states, or what the sources that it names state. Statements of the best chain count
-    together: a table's row and the passage about one of its cells.
+    A line is worth what it states, or what the sources that it names state.
     """
     kind = FieldKind.NODE if field.kind is FieldKind.PARENTS else FieldKind.CANDIDATE
     evidence = findings.evidence
@@ -120,64 +121,67 @@ def numbers(field: Field, findings: Findings) -> list[int]:
         for source in (f"{kind.lower()} {line.number}", *_SOURCE.findall(line.text)):
             number_of.setdefault(source, line.number or 0)
     if not number_of:
-        sources = (entry.statement.source for entry in evidence.entries)
+        sources = [entry.statement.source for entry in evidence.entries]
         number_of = {source: int(source) for source in sources if source.isdecimal()}
 
     values: dict[int, float] = dict.fromkeys(number_of.values(), 0.0)
-    strength, chain = evidence.best_chain
-    for place, entry in enumerate(evidence.entries):
+    for entry, share in zip(evidence.entries, evidence.shares, strict=True):
         number = number_of.get(entry.statement.source)
         if number is not None:
-            value = strength if place in chain else entry.bearing
-            values[number] = max(values[number], value)
-
-    ranked = sorted(values, key=lambda number: -values[number])
-    least = KEPT * max(values.values(), default=0.0)
-    selected = [number for number in ranked if values[number] > 0 and values[number] >= least]
-    # One has to be named where the form demands it, even if none covers anything.
-    return (selected or ranked[: not field.optional])[: field.most or MOST_VALUES]
+            values[number] = max(values[number], share)
+    ranking = sorted(values, key=lambda number: -values[number])
+    threshold = KEPT * max(values.values(), default=0.0)
+    selection = [number for number in ranking if values[number] > 0 and values[number] >= threshold]
+    if not selection and not field.optional:
+        # One has to be named, even if none covers anything.
+        selection = ranking[:1]
+    return selection[: field.most or MOST_VALUES]
 
 
 def triples(findings: Findings) -> list[str]:
     """Lists the triples of relevant statements, without given ones, or else one that the question presumes."""
-    found = {line.text for line in findings.lines(FieldKind.FOUND)}
-    stated = [" | ".join(edge) for statement in findings.relevant() for edge in edges(statement)]
-    missing = [triple for triple in dict.fromkeys(stated) if triple not in found]
-    if stated or found:
-        return missing or ["none"]
-    [subject, *_] = [*names(findings.question), "The question"]
-    return [f"{subject} | has | {theme(findings)}"]
+    given = {line.text for line in findings.lines(FieldKind.FOUND)}
+    stated: dict[str, None] = {}
+    for statement in findings.relevant():
+        stated |= dict.fromkeys(map(" | ".join, edges(statement)))
+    if stated or given:
+        return [triple for triple in stated if triple not in given] or ["none"]
+    return [f"{names(findings.question)[0] or 'The question'} | has | {theme(findings)}"]
 
 
 def edges(statement: Statement) -> Iterator[tuple[str, str, str]]:
     """Yields the triples of a statement: itself, the cells of a row, words between two names, or the whole text."""
-    title, text = statement.title or "The evidence", statement.text
+    title = statement.title or "The evidence"
+    text = statement.text
     if statement.triple:
         yield statement.triple
-        return
-    # A row is about its first value that is no number.
-    subject = next((value for _, value in statement.cells if not value[:1].isdigit()), title)
-    yield from ((subject, header, value) for header, value in statement.cells if value != subject)
-    between = []
-    for (head, _, end), (tail, start, _) in pairwise(name_spans(text)):
-        relation = text[end:start].strip(" ,")
-        if relation.islower() and len(relation.split()) <= RELATION_WORDS:
-            between.append((head, relation, tail))
-    yield from between
-    if not between and not statement.cells:
-        yield title, "shows" if statement.seen else "states", text.rstrip(".")
+    elif statement.cells:
+        # A row is about its first value that is no number.
+        subject = next((value for _, value in statement.cells if not value[:1].isdigit()), title)
+        yield from ((subject, header, value) for header, value in statement.cells if value != subject)
+    else:
+        between = False
+        for (head, _, end), (tail, start, _) in pairwise(name_spans(text)):
+            relation = text[end:start].strip(" ,")
+            if relation.islower() and len(relation.split()) <= RELATION_WORDS:
+                between = True
+                yield head, relation, tail
+        if not between:
+            relation = "shows" if statement.seen else "states"
+            yield title, relation, text.rstrip(".")
 
 
 def pairs(findings: Findings) -> list[str]:
     """Lists the question's parts, with the answer to the whole where it is known."""
-    known = {findings.question: findings.answer if findings.suffices else ""}
-    return [f"{part} | {known.get(part) or 'uncertain'}" for part in parts(findings.question)]
+    *smaller, whole = parts(findings.question)
+    answer = findings.answer if findings.suffices else "uncertain"
+    return [*(f"{part} | uncertain" for part in smaller), f"{whole} | {answer}"]
 
 
 def calls(tools: Sequence[str], findings: Findings) -> list[str]:
     """Plans a search for each part of the question, and one in texts for what pictures may not name."""
-    searches = [(tool_for(part, tools), part) for part in parts(findings.question)]
-    return [f"{tool} | {part}" for tool, part in (*searches, (tools[0], findings.question))]
+    searches = [f"{tool_for(part, tools)} | {part}" for part in parts(findings.question)]
+    return [*searches, f"{tools[0]} | {findings.question}"]
 
 
 def texts(field: Field, findings: Findings) -> list[str]:
@@ -189,18 +193,19 @@ def texts(field: Field, findings: Findings) -> list[str]:
         case FieldKind.SUMMARY | FieldKind.DESCRIPTION | FieldKind.THOUGHT:
             if field.optional and not findings.bears:
                 return []
-            relevant = findings.relevant(seen=field.kind is FieldKind.DESCRIPTION)
-            return [sentences(relevant[:SENTENCES]) or NOTHING]
+            statements = findings.relevant()
+            if field.kind is FieldKind.DESCRIPTION:
+                statements = [statement for statement in statements if statement.seen]
+            return [sentences(statements[:SENTENCES]) or NOTHING]
         case FieldKind.SUB_QUESTION if field.many:
             return list(parts(findings.question))
+        case FieldKind.QUERY | FieldKind.SUB_QUESTION if field.optional and findings.suffices:
+            return []
         case FieldKind.QUERY | FieldKind.SUB_QUESTION | FieldKind.INSTRUCTION:
-            if not findings.suffices:
-                return [*findings.searches(), findings.question]
-            # A question can go without a search, but no instruction without a text.
-            unneeded = field.optional and field.kind is not FieldKind.INSTRUCTION
-            return [] if unneeded else [findings.question]
+            searches = [] if findings.suffices else findings.searches()
+            return [*searches, findings.question]
         case FieldKind.CANDIDATE:
-            return [answer for answer in findings.answers.values() if answer] or ["unknown"]
+            return list(filter(None, findings.colleagues.values())) or ["unknown"]
         case FieldKind.ENTITY | FieldKind.KEYWORD:
             return names(findings.question)
         case FieldKind.THEME:
@@ -211,14 +216,14 @@ def texts(field: Field, findings: Findings) -> list[str]:
 
 def names(text: str) -> list[str]:
     """Returns the names in a text, or else the text itself."""
-    found = {normal_name(name): name for name, _, _ in name_spans(text)}
-    return list(found.values()) or [text]
+    spellings = {normal_name(name): name for name, _, _ in name_spans(text)}
+    return list(spellings.values()) or [text]
 
 
 def theme(findings: Findings) -> str:
     """Returns what the question asks for, in a word or two."""
     form = findings.evidence.asked.form
-    head = [word for word in words(form.text) if stem(word) in form.head]
+    head = [word for word in form.words if stem(word) in form.head]
     return " ".join(dict.fromkeys(head)) or str(form.answer_type)
 
 

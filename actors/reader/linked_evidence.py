@@ -165,3 +165,9 @@ class LinkedEvidence:
         """The strongest chain. It has no statement where nothing is covered."""
         strength, chain = max(self.chains, key=lambda chain: chain[0], default=(0.0, ()))
         return strength, chain if strength > 0 else ()
+
+    @cached_property
+    def shares(self) -> list[float]:
+        """Share of the question that each statement covers, alone or together with the best chain."""
+        strength, chain = self.best_chain
+        return [strength if number in chain else entry.bearing for number, entry in enumerate(self.entries)]

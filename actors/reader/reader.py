@@ -149,9 +149,9 @@ class Reader:
             answer=obeyed.argue_for if obeyed else best.text,
             value=1.0 if obeyed else best.value,
             confidence=obeyed.confidence if obeyed else confidence,
-            given=lines,
-            stated=[field for remark in prompted.discussion for field in remark.fields],
-            answers={
+            inputs=lines,
+            fields=[field for remark in prompted.discussion for field in remark.fields],
+            colleagues={
                 remark.speaker.partition(",")[0]: stance(remark)[0] for remark in prompted.discussion if not remark.own
             },
         )
