@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from actors.reader.english import (
     COLOURS,
@@ -62,22 +63,22 @@ def answers(evidence: LinkedEvidence, choices: Sequence[str]) -> list[Candidate]
     if len(listed) < 2:
         return ranking
     text = ", ".join(candidate.text for candidate in listed)
-    chain = dict.fromkeys(number for candidate in listed for number in candidate.chain)
-    return [Candidate(normal_name(text), text, ranking[0].value, tuple(chain)), *ranking[len(listed) :]]
+    numbers = dict.fromkeys(chain.from_iterable(candidate.chain for candidate in listed))
+    return [Candidate(normal_name(text), text, ranking[0].value, tuple(numbers)), *ranking[len(listed) :]]
 
 
 def candidates(evidence: LinkedEvidence) -> list[Candidate]:
     """Returns the phrases of all statements as candidates, each answer once with its best value, best first."""
     values: dict[str, float] = {}
     best: dict[str, Candidate] = {}
-    for entry, (strength, chain) in zip(evidence.entries, evidence.chains, strict=True):
+    for entry, (strength, numbers) in zip(evidence.entries, evidence.chains, strict=True):
         focus = 1 - FOCUS_BONUS + FOCUS_BONUS * entry.focus
         for key, text, fit in entry.phrases:
             # A badly fitting phrase of the right statement is still a candidate.
             value = strength * (0.45 + 0.55 * fit) * focus
             if value > values.get(key, 0.0):
                 values[key] = value
-                best[key] = Candidate(key, text, value, chain)
+                best[key] = Candidate(key, text, value, numbers)
     return ranked(best.values())
 
 
@@ -91,25 +92,26 @@ def compare_options(evidence: LinkedEvidence) -> list[Candidate]:
     form = evidence.asked.form
     # Alternatives without a word such as `larger` are compared by their years.
     comparison = form.comparison or COMPARISONS[0]
-    compared: list[tuple[float, Candidate]] = []
+    numbers: list[float] = []
+    names: list[Candidate] = []
     for option in form.options:
-        named = _resolve(evidence, option)
-        number = _number_of(evidence, named.key, comparison.of_time)
-        if number:
-            value, certainty, place = number
-            compared.append((value, replace(named, value=named.value * certainty, chain=(place, *named.chain))))
+        name = _resolve(evidence, option)
+        result = _number_of(evidence, name.key, comparison.of_time)
+        if result:
+            number, certainty, place = result
+            numbers.append(number)
+            names.append(replace(name, value=name.value * certainty, chain=(place, *name.chain)))
 
     # A tie, or too few numbers: each stays possible, the first named a little more.
-    if len(compared) < 2 or compared[0][0] == compared[1][0]:
-        return [
-            replace(named, value=0.3 * named.value * (1 - 0.1 * place)) for place, (_, named) in enumerate(compared)
-        ]
-    compared.sort(key=lambda pair: pair[0], reverse=not comparison.smallest_wins)
-    [(_, winner), (_, loser)] = compared
-    chain = tuple(dict.fromkeys((*winner.chain, *loser.chain)))
+    if len(set(numbers)) < 2:
+        return [replace(name, value=0.3 * name.value * (1 - 0.1 * place)) for place, name in enumerate(names)]
+    winner, loser = names
+    if (numbers[0] < numbers[1]) != comparison.smallest_wins:
+        loser, winner = names
+    statements = tuple(dict.fromkeys((*winner.chain, *loser.chain)))
     # A comparison is as certain as its less certain number.
     certainty = min(winner.value, loser.value)
-    return [replace(winner, value=certainty, chain=chain), replace(loser, value=0.6 * certainty, chain=chain)]
+    return [replace(winner, value=certainty, chain=statements), replace(loser, value=0.6 * certainty, chain=statements)]
 
 
 def _resolve(evidence: LinkedEvidence, option: str) -> Candidate:
@@ -126,8 +128,9 @@ def _resolve(evidence: LinkedEvidence, option: str) -> Candidate:
                 return Candidate(key, spelling, 1.0, (number,))
 
     narrowed = evidence.asked.narrowed(option)
-    ranking = candidates(LinkedEvidence(narrowed, [narrowed.entry(statement) for statement in evidence.statements]))
-    return ranking[0] if ranking else Candidate(normal_name(option), option, 0.2)
+    entries = [narrowed.entry(entry.statement) for entry in evidence.entries]
+    ranking = candidates(LinkedEvidence(narrowed, entries))
+    return next(iter(ranking), Candidate(normal_name(option), option, 0.2))
 
 
 def _number_of(evidence: LinkedEvidence, key: str, of_time: bool) -> tuple[float, float, int] | None:
@@ -138,11 +141,11 @@ def _number_of(evidence: LinkedEvidence, key: str, of_time: bool) -> tuple[float
         if not any(key == name for name, _ in statement.names):
             continue
         for header, text in statement.cells or (("", statement.text),):
-            # In running text a year is hardly the compared number; a cell contains nothing else.
-            if of_time:
-                number = YEAR.search(text)
-            else:
-                number = _NUMBER.search(text if statement.cells else YEAR.sub("", text))
+            number = YEAR.search(text)
+            if not of_time:
+                # In running text a year is hardly the compared number; a cell contains nothing else.
+                plain_text = text if statement.cells else YEAR.sub("", text)
+                number = _NUMBER.search(plain_text)
             if not number or key == normal_name(text):
                 continue
             certainty = _certainty(evidence, entry, key, header)
@@ -169,29 +172,32 @@ def decide_yes_or_no(evidence: LinkedEvidence) -> list[Candidate]:
     """Answers yes if a chain covers (nearly) the whole question. No if it is about the subject and differs."""
     form = evidence.asked.form
     weights = evidence.asked.weights
-    strength, chain = evidence.best_chain
+    strength, numbers = evidence.best_chain
     if strength < 0.3:
         return []
 
-    linked = [evidence.entries[number].statement for number in chain]
-    stated = {part for statement in linked for part in statement.stems}
-    missing = [part for part in form.stems if part not in stated and weights[part] > 0]
+    statements = [evidence.entries[number].statement for number in numbers]
+    stems = set(chain.from_iterable(statement.stems for statement in statements))
+    missing = [part for part in form.stems if part not in stems and weights[part] > 0]
     lacking = sum(weights[part] for part in missing)
     yes = 1 - lacking
     no = lacking * 1.6
 
     # A colour, number or name that the chain lacks is assumed to differ there.
-    name_stems = {stem(word) for name in form.names for word in name.split()}
+    name_stems = set(map(stem, " ".join(form.names).split()))
     if any(part in _COLOUR_STEMS or part in NUMBERS or part in name_stems or part.isdigit() for part in missing):
         yes *= 0.4
         no += 0.35
-    stated_words = {word for statement in linked for word in words(statement.text)}
-    if _NEGATION & stated_words - set(words(form.text)):
+    text = " ".join(statement.text for statement in statements)
+    if _NEGATION & set(words(text)) - set(form.words):
         no += 0.3
 
     total = yes + no or 1.0
     return ranked(
-        (Candidate("yes", "yes", strength * yes / total, chain), Candidate("no", "no", strength * no / total, chain))
+        [
+            Candidate("yes", "yes", strength * yes / total, numbers),
+            Candidate("no", "no", strength * no / total, numbers),
+        ]
     )
 
 
@@ -202,8 +208,8 @@ def choose(evidence: LinkedEvidence, choices: Sequence[str]) -> list[Candidate]:
     """
     form = evidence.asked.form
     stems_of_choices = [set(content_stems(choice)) for choice in choices]
-    frequency = Counter(part for stems in stems_of_choices for part in stems)
-    stems_of_statements = [set(statement.stems) for statement in evidence.statements]
+    frequency = Counter(chain.from_iterable(stems_of_choices))
+    stems_of_statements = [set(entry.statement.stems) for entry in evidence.entries]
     spelt = _runs(set(form.stems).union(*stems_of_statements))
 
     ranking = []
@@ -213,14 +219,14 @@ def choose(evidence: LinkedEvidence, choices: Sequence[str]) -> list[Candidate]:
         best: tuple[int, ...] = ()
         support = 0.0
         repeated = 0.0
-        for entry, statement_stems, (strength, chain) in zip(
+        for entry, statement_stems, (strength, numbers) in zip(
             evidence.entries, stems_of_statements, evidence.chains, strict=True
         ):
             # The choice's words count a little even where the statement is not about the question.
             value = _overlap(weights, statement_stems) * (0.3 + 0.7 * strength) * entry.statement.trust
             repeated += value
             if value > support:
-                best = chain
+                best = numbers
                 support = value
 
         runs = _runs(stems)
@@ -240,5 +246,8 @@ def _overlap(weights: dict[str, float], stems: set[str]) -> float:
 
 def _runs(stems: set[str]) -> set[str]:
     """Finds runs of letters within stems, without pairs of them."""
-    single = [part for part in stems if " " not in part]
-    return {part[start : start + RUN] for part in single for start in range(len(part) - RUN + 1)}
+    runs: set[str] = set()
+    for part in stems:
+        if " " not in part:
+            runs.update(part[start : start + RUN] for start in range(len(part) - RUN + 1))
+    return runs

@@ -1,7 +1,8 @@
 """Grades an answer by words, numbers and list parts. A paraphrase that shares no word with the reference gets 1."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from actors.messages import FieldKind, Grading
 from actors.reader.english import NUMBERS, STOP_WORDS, stem, words
@@ -38,19 +39,19 @@ def compare(reference: Sequence[str], answer: str, choices: Sequence[str] = ()) 
         return 1, "It gives no answer."
 
     parts = _parts(answer)
-    expected_parts = [part for text in reference for part in _parts(text)]
-    stated = sorted(word for part in parts for word in part)
-    expected = sorted(word for part in expected_parts for word in part)
-    if stated == expected:
+    expected_parts = list(chain.from_iterable(map(_parts, reference)))
+    answer_words = sorted(chain.from_iterable(parts))
+    expected = sorted(chain.from_iterable(expected_parts))
+    if answer_words == expected:
         return 5, "It says what the reference says."
-    if choices or _contradicts(set(stated), set(expected)):
+    if choices or _contradicts(set(answer_words), set(expected)):
         return 1, "It says something else."
 
-    stems = {stem(word) for word in stated}
+    stems = {stem(word) for word in answer_words}
     shared = [word for word in expected if stem(word) in stems]
     if len(shared) == len(expected):
         content_parts = [part for part in parts if not STOP_WORDS.issuperset(part)]
-        if len(content_parts) > len(expected_parts) or not _numbers(stated) <= _numbers(expected):
+        if len(content_parts) > len(expected_parts) or not _numbers(answer_words) <= _numbers(expected):
             return 3, "It says the same and something else."
         return 4, "It says the same in other words."
     if STOP_WORDS.issuperset(shared):
@@ -81,17 +82,20 @@ def comparison_key(text: str) -> Words:
     return tuple(word for word in key if word not in _ARTICLES) or tuple(key)
 
 
-def _contradicts(stated: set[str], expected: set[str]) -> bool:
+def _contradicts(answer: set[str], expected: set[str]) -> bool:
     """True for words with another negation or number, or with both yes and no."""
-    if _NEGATIONS & stated != _NEGATIONS & expected or (expected <= {"yes", "no"} and {"yes", "no"} <= stated):
+    if _NEGATIONS & answer != _NEGATIONS & expected or (expected <= {"yes", "no"} and {"yes", "no"} <= answer):
         return True
-    numbers = _numbers(expected)
-    others = _numbers(stated)
+    numbers = _numbers(answer)
+    expected_numbers = _numbers(expected)
+    if not expected_numbers:
+        return False
     # A number may be missing or be added; one in the place of another one contradicts.
-    return bool(numbers) and (numbers.isdisjoint(others) or bool(numbers - others and others - numbers))
+    replaced = expected_numbers - numbers and numbers - expected_numbers
+    return expected_numbers.isdisjoint(numbers) or bool(replaced)
 
 
-def _numbers(key: Sequence[str] | set[str]) -> set[str]:
+def _numbers(key: Iterable[str]) -> set[str]:
     return {word for word in key if _NUMERIC.fullmatch(word)}
 
 

@@ -5,6 +5,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import chain
+from operator import itemgetter
 
 from actors.reader.phrases import Kinds, Phrase, kinds_of, phrases
 from actors.reader.question import QuestionForm, question_form
@@ -83,14 +85,15 @@ class WeightedQuestion:
 
 def weigh_question(form: QuestionForm, statements: Sequence[Statement]) -> WeightedQuestion:
     """Weighs stems by inverse document frequency within the prompt. A word in no statement counts half."""
-    frequency = Counter(part for statement in statements for part in statement.stems)
+    frequency = Counter(chain.from_iterable(statement.stems for statement in statements))
     weights = {}
     for part in form.stems:
         weight = math.log(1 + (len(statements) + 1) / (1 + frequency[part]))
         if " " in part:
-            weights[part] = PAIR_WEIGHT * weight if frequency[part] else 0.0
-        else:
-            weights[part] = weight if frequency[part] else weight / 2
+            weight *= PAIR_WEIGHT
+        if not frequency[part]:
+            weight *= 0.0 if " " in part else 0.5
+        weights[part] = weight
     return WeightedQuestion(form, weights, kinds_of(statements))
 
 
@@ -100,10 +103,6 @@ class LinkedEvidence:
 
     asked: WeightedQuestion
     entries: Sequence[Entry]
-
-    @property
-    def statements(self) -> list[Statement]:
-        return [entry.statement for entry in self.entries]
 
     @cached_property
     def neighbours(self) -> list[list[int]]:
@@ -149,25 +148,26 @@ class LinkedEvidence:
                 mask = entry.mask
                 trust = entry.statement.trust
                 for neighbour in neighbours:
-                    _, chain_mask, chain_trust, chain = best[neighbour]
+                    _, chain_mask, chain_trust, numbers = best[neighbour]
                     joint = chain_mask | mask
-                    if joint == mask or number in chain:
+                    if joint == mask or number in numbers:
                         continue
-                    least = min(chain_trust, trust)
-                    strength = covered(joint) * least * HOP_DISCOUNT ** len(chain)
+                    joint_trust = min(chain_trust, trust)
+                    strength = covered(joint) * joint_trust * HOP_DISCOUNT ** len(numbers)
                     if strength > longer[number][0]:
-                        longer[number] = (strength, joint, least, (number, *chain))
+                        longer[number] = (strength, joint, joint_trust, (number, *numbers))
             best = longer
-        return [(strength, chain) for strength, _, _, chain in best]
+        return [(strength, numbers) for strength, _, _, numbers in best]
 
     @cached_property
     def best_chain(self) -> Chain:
         """The strongest chain. It has no statement where nothing is covered."""
-        strength, chain = max(self.chains, key=lambda chain: chain[0], default=(0.0, ()))
-        return strength, chain if strength > 0 else ()
+        best: Chain = max(self.chains, key=itemgetter(0), default=(0.0, ()))
+        strength, _ = best
+        return best if strength > 0 else (strength, ())
 
     @cached_property
     def shares(self) -> list[float]:
         """Share of the question that each statement covers, alone or together with the best chain."""
-        strength, chain = self.best_chain
-        return [strength if number in chain else entry.bearing for number, entry in enumerate(self.entries)]
+        strength, numbers = self.best_chain
+        return [strength if number in numbers else entry.bearing for number, entry in enumerate(self.entries)]

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import chain
 
 from actors.messages import Remark, Source
 from actors.prompting.prompt import CHOICES, EVIDENCE, HEADINGS, OWN, QUESTION
@@ -29,14 +30,10 @@ class Page:
 
     def __init__(self, shared: str, images: Sequence[Source]) -> None:
         self.question, self.choices, texts = read_shared(shared)
-        # Of a picture without a description only the title is known.
-        self._pictures = [
-            [read_statement(image.id, image.title, part, seen=True) for part in sentences(image.text) or [""]]
-            for image in images
-        ]
-        described = [statement for picture in self._pictures for statement in picture]
-        self._palette = _palette(described)
-        self.statements = (*texts, *described)
+        self._pictures = list(map(_description, images))
+        descriptions = list(chain.from_iterable(self._pictures))
+        self._palette = _palette(descriptions)
+        self.statements = (*texts, *descriptions)
         self.asked = weigh_question(question_form(self.question), self.statements)
         self._texts = [self.asked.entry(statement) for statement in texts]
         self._read_message = lru_cache(maxsize=CACHED_MESSAGES)(self._entries_of_message)
@@ -53,8 +50,8 @@ class Page:
             entries += map(self.asked.entry, look(picture, self._palette, blindness, seed))
         return entries
 
-    def heard(self, remarks: Sequence[Remark], known: set[str], trust: float) -> list[Entry]:
-        """Returns second-hand entries, except statements that the agent has read itself, by their quotes.
+    def heard(self, remarks: Sequence[Remark], quotes: set[str], trust: float) -> list[Entry]:
+        """Returns second-hand entries, except statements that the agent has read itself, by their `quotes`.
 
         Messages with the same words count once, under the name of the first speaker.
         """
@@ -64,12 +61,17 @@ class Page:
         entries: dict[str, Entry] = {}
         for (content, fields), speaker in speakers.items():
             for entry in self._read_message(speaker, content, fields, trust):
-                if entry.statement.quote not in known:
+                if entry.statement.quote not in quotes:
                     entries.setdefault(entry.statement.quote, entry)
         return list(entries.values())
 
     def _entries_of_message(self, speaker: str, content: str, fields: Fields, trust: float) -> list[Entry]:
         return [self.asked.entry(statement) for statement in second_hand(speaker, content, fields, trust)]
+
+
+def _description(image: Source) -> list[Statement]:
+    """Reads the description of a picture. Without one, only the title is known."""
+    return [read_statement(image.id, image.title, part, seen=True) for part in sentences(image.text) or [""]]
 
 
 def look(picture: Sequence[Statement], palette: Palette, rate: float, seed: int) -> list[Statement]:
@@ -93,20 +95,20 @@ def _misread(text: str, palette: Palette, draw: float) -> str:
     for match in _WORD.finditer(text):
         word = match[0].lower()
         for group in palette:
-            others = [other for other in group if other != word]
-            if word in group and others:
-                replacements.append((match, others))
+            alternatives = [alternative for alternative in group if alternative != word]
+            if word in group and alternatives:
+                replacements.append((match, alternatives))
     if not replacements:
         return ""
     position, rest = divmod(draw * len(replacements), 1)
-    match, others = replacements[int(position)]
-    return text[: match.start()] + others[int(rest * len(others))] + text[match.end() :]
+    match, alternatives = replacements[int(position)]
+    return text[: match.start()] + alternatives[int(rest * len(alternatives))] + text[match.end() :]
 
 
 def _palette(statements: Sequence[Statement]) -> Palette:
-    described = [word for statement in statements for word in _WORD.findall(statement.text.lower())]
-    groups = (COLOURS, frozenset(NUMBERS), _OBJECTS)
-    return [list(dict.fromkeys(word for word in described if word in group)) for group in groups]
+    text = " ".join(statement.text for statement in statements)
+    words = dict.fromkeys(_WORD.findall(text.lower()))
+    return [list(filter(group.__contains__, words)) for group in (COLOURS, frozenset(NUMBERS), _OBJECTS)]
 
 
 def read_shared(text: str) -> tuple[str, tuple[str, ...], list[Statement]]:
@@ -127,12 +129,13 @@ def read_shared(text: str) -> tuple[str, tuple[str, ...], list[Statement]]:
     choices = tuple(choice[2] for choice in map(_CHOICE.match, sections[CHOICES]) if choice)
     statements: list[Statement] = []
     for line in (*sections[OWN], *sections[EVIDENCE]):
-        tagged = _TAGGED.match(line)
-        number = tagged[1] if tagged else ""
-        title, colon, content = (tagged[2] if tagged else line).partition(": ")
+        number = ""
+        if tagged := _TAGGED.match(line):
+            number, line = tagged.groups()
+        title, colon, content = line.partition(": ")
         if not colon:
-            content = title
             title = ""
+            content = line
         # A row is one statement: single cells would mean little.
         parts = [content] if cells_of(content) else sentences(content)
         statements += [read_statement(number, title, part) for part in parts]

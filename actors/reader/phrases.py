@@ -39,8 +39,7 @@ _NO_PERSON = re.compile(r"\d| of | the ")
 _WORD_SPANS = re.compile(r"[^\W_]+(?:['’\-][^\W_]+)*")
 _KIND_STEMS = {stem(kind): frozenset(map(stem, members.split())) for kind, members in KINDS.items()}
 _PLACE_CUES = frozenset(("in", "at", "from", "near", "to", "on"))
-_PEOPLE_STEMS = frozenset(map(stem, PEOPLE))
-_PLACE_STEMS = frozenset(map(stem, PLACES))
+_STEMS_OF = {AnswerType.PERSON: frozenset(map(stem, PEOPLE)), AnswerType.PLACE: frozenset(map(stem, PLACES))}
 
 NEAR = 4  # characters added to a distance; keeps an adjacent word from outweighing all others
 BEFORE = 24  # characters before a name that hold the word before it
@@ -71,9 +70,12 @@ def phrases(statement: Statement, form: QuestionForm, kinds: Kinds, weights: Map
     else:
         fits = _from_text(statement, form, kinds, weights)
     if statement.title and form.answer_type.is_name:
-        # A table's title is `page - table`. The page may be the answer, but less likely than a passage's title.
-        title = statement.title.split(" - ")[0] if statement.cells else statement.title
-        share = 0.6 if statement.cells else 0.9
+        title = statement.title
+        share = 0.9
+        if statement.cells:
+            # A table's title is `page - table`. The page may be the answer, but less likely than a passage's title.
+            title = title.split(" - ")[0]
+            share = 0.6
         fits.append((title, share * _name_fit(title, form, kinds)))
 
     best: dict[str, Phrase] = {}
@@ -108,9 +110,9 @@ def kinds_of(statements: Sequence[Statement]) -> Kinds:
             add(subject[1], noun_group)
             add(statement.title, noun_group)
         for name, start, end in name_spans(text):
-            before = words(text[max(0, start - BEFORE) : start])[-1:]
-            if before and before[0] not in STOP_WORDS:
-                add(name, before[0])
+            preceding = words(text[max(0, start - BEFORE) : start])[-1:]
+            if STOP_WORDS.isdisjoint(preceding):
+                add(name, " ".join(preceding))
             apposition = _APPOSITION.match(text[end:])
             if apposition:
                 add(name, apposition[1])
@@ -123,22 +125,22 @@ def _cell_fit(header: str, value: str, form: QuestionForm, kinds: Kinds) -> floa
     if form.head and form.head[-1] in stems:
         return 1.0
     match form.answer_type:
-        case AnswerType.PERSON:
-            return 0.9 if stems & _PEOPLE_STEMS else 0.8 * _name_fit(value, form, kinds)
-        case AnswerType.PLACE:
-            return 0.9 if stems & _PLACE_STEMS else 0.8 * _name_fit(value, form, kinds)
-        case AnswerType.TIME:
-            return 0.9 if YEAR.search(value) or _DATE.search(value) else 0.0
-        case AnswerType.COUNT | AnswerType.QUANTITY:
-            if not any(map(str.isdecimal, value)):
-                return 0.0
+        case AnswerType.PERSON | AnswerType.PLACE if stems & _STEMS_OF[form.answer_type]:
+            return 0.9
+        case AnswerType.PERSON | AnswerType.PLACE:
+            return 0.8 * _name_fit(value, form, kinds)
+        case AnswerType.TIME if YEAR.search(value) or _DATE.search(value):
+            return 0.9
+        case AnswerType.COLOUR if _COLOUR.search(value):
+            return 0.9
+        case AnswerType.COUNT | AnswerType.QUANTITY if any(map(str.isdecimal, value)):
             return 0.9 if stems & {*form.head, *form.focus} else 0.3
-        case AnswerType.COLOUR:
-            return 0.9 if _COLOUR.search(value) else 0.0
+        case AnswerType.THING if stems & (set(form.head) or form.focus):
+            return 0.9
+        case AnswerType.THING if value[:1].isdigit():
+            return 0.15
         case AnswerType.THING:
-            if stems & (set(form.head) or form.focus):
-                return 0.9
-            return 0.15 if value[:1].isdigit() else 0.8 * _name_fit(value, form, kinds)
+            return 0.8 * _name_fit(value, form, kinds)
     return 0.0
 
 
@@ -163,8 +165,8 @@ def _from_text(
     for start, end, _ in spans:
         near = 0.0
         for place, weight in question_words:
-            distance = place - end if place >= end else (start - place) * factor
-            near += weight / (NEAR + max(0, distance))
+            distance = max(place - end, (start - place) * factor, 0)
+            near += weight / (NEAR + distance)
         nearness.append(near)
     nearest = max(nearness) or 1.0
     return [
@@ -192,7 +194,7 @@ def _spans(statement: Statement, form: QuestionForm, kinds: Kinds) -> list[Span]
         case AnswerType.LETTERING:
             # From the surest sign of written text to the weakest.
             for pattern, group, fit in ((_QUOTE, 1, 1.0), (_AFTER_SAYS, 1, 0.9), (_CAPITALS, 0, 0.6)):
-                spans = [(*written.span(group), fit) for written in pattern.finditer(text)]
+                spans = [(*match.span(group), fit) for match in pattern.finditer(text)]
                 if spans:
                     return spans
             return []
@@ -206,11 +208,11 @@ def _spans(statement: Statement, form: QuestionForm, kinds: Kinds) -> list[Span]
 def _counted(pattern: re.Pattern[str], text: str, form: QuestionForm) -> Iterator[Span]:
     """Finds numbers. The words after a number should name the counted thing."""
     for number in pattern.finditer(text):
-        after = [stem(word) for word in words(text[number.end() :][:40])[:4]]
+        following = [stem(word) for word in words(text[number.end() :][:40])[:4]]
         fit = 0.25
-        if form.head and form.head[-1] in after:
+        if form.head and form.head[-1] in following:
             fit = 1.0
-        elif not form.focus.isdisjoint(after):
+        elif not form.focus.isdisjoint(following):
             fit = 0.7
         yield (*number.span(), fit)
 
@@ -218,21 +220,21 @@ def _counted(pattern: re.Pattern[str], text: str, form: QuestionForm) -> Iterato
 def _names(statement: Statement, form: QuestionForm, kinds: Kinds) -> Iterator[Span]:
     """Finds names. "the boat of X is called Y": X or Y is a boat."""
     text = statement.text
-    stated = 0.0
-    if form.head and form.head[-1] in {stem(word) for word in words(text)}:
-        stated = 0.85
+    least_fit = 0.0
+    if form.head and form.head[-1] in map(stem, words(text)):
+        least_fit = 0.85
     title = normal_name(statement.title)
     for name, start, end in name_spans(text):
         fit = _name_fit(name, form, kinds)
-        before = words(text[max(0, start - PREPOSITION) : start])[-1:]
+        preceding = words(text[max(0, start - PREPOSITION) : start])[-1:]
         # Places follow `in` or `from`, doers follow `by`.
-        if form.answer_type is AnswerType.PLACE and not _PLACE_CUES.isdisjoint(before):
+        if form.answer_type is AnswerType.PLACE and not _PLACE_CUES.isdisjoint(preceding):
             fit = max(fit, 0.85)
-        elif form.answer_type is AnswerType.PERSON and before == ["by"]:
+        elif form.answer_type is AnswerType.PERSON and preceding == ["by"]:
             fit = max(fit, 0.75)
         # A statement about the title does not make the title the thing asked for.
         if normal_name(name) != title:
-            fit = max(fit, stated)
+            fit = max(fit, least_fit)
         yield start, end, fit
 
 
@@ -240,18 +242,14 @@ def _name_fit(name: str, form: QuestionForm, kinds: Kinds) -> float:
     """Fits a name by its kind, or else by its shape: people have two to four words, places at most three."""
     key = normal_name(name)
     name_kinds = kinds.get(key, frozenset())
-    head = form.head[-1:]
+    if name_kinds & _STEMS_OF.get(form.answer_type, frozenset()) or not name_kinds.isdisjoint(form.head[-1:]):
+        return 1.0
+
     shaped = True
-    fitting: frozenset[str] = frozenset(head)
     if form.answer_type is AnswerType.PERSON:
-        fitting |= _PEOPLE_STEMS
         shaped = 2 <= len(key.split()) <= 4 and not _NO_PERSON.search(key)
     elif form.answer_type is AnswerType.PLACE:
-        fitting |= _PLACE_STEMS
         shaped = len(key.split()) <= 3
-
-    if name_kinds & fitting:
-        return 1.0
     if name_kinds:
         return 0.35 if shaped else 0.15
     return 0.6 if shaped else 0.25
@@ -259,22 +257,23 @@ def _name_fit(name: str, form: QuestionForm, kinds: Kinds) -> float:
 
 def _things(text: str, form: QuestionForm) -> list[Span]:
     """Finds nouns of the kind asked for, and noun groups for questions such as "what is X doing"."""
-    members = _KIND_STEMS.get(form.head[-1], frozenset()) if form.head else frozenset()
-    group_fit = 0.1 if members else 0.4
+    members = _KIND_STEMS.get("".join(form.head[-1:]), frozenset())
     spans: list[Span] = []
-    group: list[re.Match[str]] = []
-    # None ends the last group.
-    for match in [*_WORD_SPANS.finditer(text), None]:
-        word = match[0].lower() if match else ""
-        joined = group and match and text[group[-1].end() : match.start()] == " "
-        if group and (not joined or word in STOP_WORDS):
-            last = group[-1]
-            # Capitalised groups are names, which `name_spans` finds.
-            if not last[0][0].isupper():
-                spans.append((group[0].start(), last.end(), group_fit))
+    groups: list[list[re.Match[str]]] = [[]]
+    for match in _WORD_SPANS.finditer(text):
+        word = match[0].lower()
+        group = groups[-1]
+        if word in STOP_WORDS or (group and text[group[-1].end() : match.start()] != " "):
             group = []
-        if match and word and word not in STOP_WORDS and word not in NUMBERS:
+            groups.append(group)
+        if word not in STOP_WORDS and word not in NUMBERS:
             if stem(word) in members:
                 spans.append((*match.span(), 1.0))
             group.append(match)
+
+    group_fit = 0.1 if members else 0.4
+    for group in filter(None, groups):
+        # Capitalised groups are names, which `name_spans` finds.
+        if not group[-1][0][0].isupper():
+            spans.append((group[0].start(), group[-1].end(), group_fit))
     return spans

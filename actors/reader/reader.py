@@ -7,8 +7,9 @@ kind, and weighs its colleagues' answers. Its scores are no language model's.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 
-from actors.messages import Completion, Grading, InputLine, Prompted, Remark, Request
+from actors.messages import Completion, Directive, Grading, Prompted, Request
 from actors.reader.candidates import answers
 from actors.reader.colleagues import CHALLENGED, Option, forged, given_in_to, stance, weigh
 from actors.reader.draws import gaussian, uniform
@@ -23,6 +24,7 @@ from actors.settings import setting
 
 CHAT_OVERHEAD_TOKENS = 8  # of a chat template, about as many as those of common models
 MENTIONED = 0.01  # least value of the best choice: one is named even with weak support, at low confidence
+LEAST_CONFIDENCE = 0.05
 OVERSIGHT = 0.5  # probability of overlooking a passage's sentence or a table's row, at skill 0
 BLINDNESS = 0.6  # probability of missing or misreading a sentence of a picture's description, at skill 0
 DILUTION = 0.012  # noise of an answer's value for each square root of an irrelevant statement
@@ -64,14 +66,6 @@ class ReaderSettings:
     """Value below which the answer is `unknown`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Skills:
-    """Skills of an agent, from 0 to 1: with texts and with pictures."""
-
-    text: float
-    visual: float
-
-
 class Reader:
     """Reader as a model. Equal requests get equal completions, in any process."""
 
@@ -93,7 +87,7 @@ class Reader:
             shared_tokens = count_tokens(request.shared)
         else:
             page = self._page(request.shared, request.images)
-            text = self._reply(request, parts, page)
+            text = ReadingTurn(self.settings, request, parts, page).reply()
             shared_tokens = page.tokens
 
         prompt_tokens = shared_tokens + count_tokens(request.system) + count_tokens(request.own) + CHAT_OVERHEAD_TOKENS
@@ -103,122 +97,152 @@ class Reader:
             return Completion(request.id, text, prompt_tokens, tokens)
         return Completion(request.id, cut_to_tokens(text, limit), prompt_tokens, limit, stop="length")
 
-    def _reply(self, request: Request, prompted: Prompted, page: Page) -> str:
-        settings = self.settings
-        task = prompted.task
-        lines = numbered((*prompted.inputs, *(task.inputs if task else ())))
-        skills = _skills(prompted.role, settings.skill)
-        openness = CHALLENGED if prompted.directive.challenge else 1.0
-        evidence = self._evidence(request, prompted.discussion, page, skills, lines, settings.trust * openness)
-        options = weigh(
-            answers(evidence, page.choices),
-            prompted.discussion,
-            conformity=settings.conformity * openness,
-            persistence=settings.persistence,
-            choices=page.choices,
-        )
-        # Empty options where there are fewer than two.
-        best, second, *_ = (*self._ranked(options, len(evidence.entries), request), Option(""), Option(""))
 
-        directive = prompted.directive if prompted.directive.argue_for else None
-        obeyed = directive or given_in_to(prompted.discussion, settings.obedience, request.seed)
-        if obeyed and not task:
-            reasons = "A colleague settled it."
-            if directive:
-                reasons = forged(obeyed.argue_for, best.text, _quoted(best.chain, evidence))
-            return _in_lines(f"{reasons} {obeyed.end_with}".strip(), obeyed.argue_for, obeyed.confidence)
+class ReadingTurn:
+    """One agent's turn: what it perceives, hears and concludes."""
 
-        # A slip depends on the sense that the best answer rests on. Directives are obeyed without slips.
-        seen = any(evidence.entries[number].statement.seen for number in best.chain)
-        skill = skills.visual if seen else skills.text
-        if len(options) > 1 and uniform(request.seed, "slip") < settings.error_rate * (1 - skill):
-            best, second = second, best
-        confidence = 0.05
-        if best.value > 0 and best.value >= (MENTIONED if page.choices else settings.threshold):
-            margin = max(0.0, (best.value - second.value) / best.value)
-            confidence = min(0.98, max(0.05, best.value * (0.55 + 0.45 * margin)))
-        else:
-            # The support is too low.
-            best = Option("", chain=best.chain)
+    def __init__(self, settings: ReaderSettings, request: Request, prompted: Prompted, page: Page) -> None:
+        self._settings = settings
+        self._request = request
+        self._prompted = prompted
+        self._page = page
+        self._text_skill, self._visual_skill = skills_of(prompted.role, settings.skill)
+        self._openness = CHALLENGED if prompted.directive.challenge else 1.0
+        inputs = prompted.task.inputs if prompted.task else ()
+        self._inputs = numbered((*prompted.inputs, *inputs))
+        self._evidence = self._read()
 
+    def reply(self) -> str:
+        """Returns the text of the reply."""
+        ranking = self._ranked_options()
+        order = self._order()
+        task = self._prompted.task
+        if order and not task:
+            return self._obedient(order, ranking)
+
+        best, confidence = self._opinion(ranking)
         if not task:
-            return _in_lines(_reasons(best, evidence), best.text or "unknown", confidence)
+            return _in_lines(self._reasons(best), best.text or "unknown", confidence)
+        if order:
+            # An order changes the answer, and no other part of a task's reply.
+            best = Option(order.argue_for, evidence=1.0)
+            confidence = order.confidence
+        colleagues = {}
+        for remark in self._prompted.discussion:
+            if not remark.own:
+                name, _, _ = remark.speaker.partition(",")
+                colleagues[name], _ = stance(remark)
         findings = Findings(
-            question=page.question,
-            evidence=evidence,
-            answer=obeyed.argue_for if obeyed else best.text,
-            value=1.0 if obeyed else best.value,
-            confidence=obeyed.confidence if obeyed else confidence,
-            inputs=lines,
-            fields=[field for remark in prompted.discussion for field in remark.fields],
-            colleagues={
-                remark.speaker.partition(",")[0]: stance(remark)[0] for remark in prompted.discussion if not remark.own
-            },
+            question=self._page.question,
+            evidence=self._evidence,
+            answer=best.text,
+            value=best.value,
+            confidence=confidence,
+            inputs=self._inputs,
+            fields=list(chain.from_iterable(remark.fields for remark in self._prompted.discussion)),
+            colleagues=colleagues,
         )
         return fill(task.fields, findings)
 
-    def _evidence(
-        self,
-        request: Request,
-        discussion: Sequence[Remark],
-        page: Page,
-        skills: Skills,
-        lines: Sequence[InputLine],
-        trust: float,
-    ) -> LinkedEvidence:
+    def _read(self) -> LinkedEvidence:
         """Returns the statements that the agent perceives and hears, and those of the lines that it is given."""
-        entries = page.perceived(OVERSIGHT * (1 - skills.text), BLINDNESS * (1 - skills.visual), request.seed)
+        page = self._page
+        entries = page.perceived(
+            oversight=OVERSIGHT * (1 - self._text_skill),
+            blindness=BLINDNESS * (1 - self._visual_skill),
+            seed=self._request.seed,
+        )
         quotes = {entry.statement.quote for entry in entries}
-        entries += page.heard(discussion, quotes, trust)
-        given = statements_of(lines)
+        entries += page.heard(self._prompted.discussion, quotes, self._settings.trust * self._openness)
+        given = statements_of(self._inputs)
         if not given:
             return LinkedEvidence(page.asked, entries)
 
         # Weights are of words that distinguish statements, so the given lines have to be among them.
-        asked = weigh_question(page.asked.form, [*page.statements, *given])
+        question = weigh_question(page.asked.form, [*page.statements, *given])
         statements = [*(entry.statement for entry in entries), *given]
-        return LinkedEvidence(asked, [asked.entry(statement) for statement in statements])
+        return LinkedEvidence(question, list(map(question.entry, statements)))
 
-    def _ranked(self, options: Mapping[str, Option], entries: int, request: Request) -> list[Option]:
-        """Ranks options by their value under noise that grows with the number of irrelevant entries."""
+    def _ranked_options(self) -> list[Option]:
+        """Ranks options by their value under noise that grows with the number of irrelevant statements."""
+        options = weigh(
+            answers(self._evidence, self._page.choices),
+            self._prompted.discussion,
+            conformity=self._settings.conformity * self._openness,
+            persistence=self._settings.persistence,
+            choices=self._page.choices,
+        )
         # Statements behind an option nearly as good as the best are relevant.
         top = max((option.evidence for option in options.values()), default=0.0)
-        relevant = {number for option in options.values() if option.evidence >= 0.9 * top for number in option.chain}
-        irrelevant = entries - len(relevant)
-        scale = self.settings.noise * (DILUTION * irrelevant**0.5 + TEMPERATURE_NOISE * request.temperature)
+        chains = [option.chain for option in options.values() if option.evidence >= 0.9 * top]
+        irrelevant = len(self._evidence.entries) - len(set(chain.from_iterable(chains)))
+        noise = DILUTION * irrelevant**0.5 + TEMPERATURE_NOISE * self._request.temperature
+        scale = self._settings.noise * noise
         # Each draw is named by its option: a further option changes no other draw.
-        noisy = {key: option.value + scale * gaussian(request.seed, "noise", key) for key, option in options.items()}
+        noisy = {
+            key: option.value + scale * gaussian(self._request.seed, "noise", key) for key, option in options.items()
+        }
         return [options[key] for key in sorted(noisy, key=lambda key: (-noisy[key], key))]
+
+    def _order(self) -> Directive | None:
+        """Returns the directive to argue for an answer, or an instruction in a message that the agent obeys."""
+        if self._prompted.directive.argue_for:
+            return self._prompted.directive
+        return given_in_to(self._prompted.discussion, self._settings.obedience, self._request.seed)
+
+    def _obedient(self, order: Directive, ranking: Sequence[Option]) -> str:
+        """Argues for the answer of an order."""
+        reasons = "A colleague settled it."
+        if order is self._prompted.directive:
+            best = next(iter(ranking), Option(""))
+            reasons = forged(order.argue_for, best.text, self._quoted(best.chain))
+        return _in_lines(f"{reasons} {order.end_with}".strip(), order.argue_for, order.confidence)
+
+    def _opinion(self, ranking: Sequence[Option]) -> tuple[Option, float]:
+        """Returns the agent's answer, which may be unknown, and its confidence."""
+        # Empty options where there are fewer than two.
+        best, second, *_ = (*ranking, Option(""), Option(""))
+        # A slip depends on the sense that the best answer rests on.
+        seen = any(self._evidence.entries[number].statement.seen for number in best.chain)
+        skill = self._visual_skill if seen else self._text_skill
+        slip_rate = self._settings.error_rate * (1 - skill)
+        if len(ranking) > 1 and uniform(self._request.seed, "slip") < slip_rate:
+            best, second = second, best
+
+        threshold = MENTIONED if self._page.choices else self._settings.threshold
+        if best.value == 0 or best.value < threshold:
+            return Option("", chain=best.chain), LEAST_CONFIDENCE
+        margin = max(0.0, (best.value - second.value) / best.value)
+        return best, min(0.98, max(LEAST_CONFIDENCE, best.value * (0.55 + 0.45 * margin)))
+
+    def _reasons(self, best: Option) -> str:
+        """Quotes what the answer rests on, or what comes nearest to one."""
+        if not best.text:
+            _, nearest = self._evidence.best_chain
+            return self._quoted(best.chain or nearest) or NOTHING
+        reasons = self._quoted(best.chain)
+        if best.speakers:
+            reasons = f"{reasons} {'; '.join(best.speakers[:3])} said the same.".strip()
+        return reasons
+
+    def _quoted(self, numbers: Sequence[int]) -> str:
+        quotes = [self._evidence.entries[number].statement.quote for number in numbers[:3]]
+        return f"{'; '.join(quotes)}." if quotes else ""
 
 
 @lru_cache(maxsize=256)
-def _skills(role: str, skill: float | None) -> Skills:
-    """Returns the skills of a role, or `skill` for both senses."""
+def skills_of(role: str, skill: float | None) -> tuple[float, float]:
+    """Returns a role's skills with texts and with pictures; `skill` for both, where it is set."""
     if skill is not None:
-        return Skills(skill, skill)
-    return Skills(_skill_of(role, TEXT_SKILL), _skill_of(role, VISUAL_SKILL))
+        return skill, skill
+    return _skill_of(role.lower(), TEXT_SKILL), _skill_of(role.lower(), VISUAL_SKILL)
 
 
 def _skill_of(role: str, skills: Mapping[str, float]) -> float:
     """Finds the skill of the role word that comes first in the role's text."""
-    role = role.lower()
     places = [(role.find(word), skill) for word, skill in skills.items() if word in role]
-    return min(places)[1] if places else DEFAULT_SKILL
-
-
-def _reasons(best: Option, evidence: LinkedEvidence) -> str:
-    """Quotes what the answer rests on, or what comes nearest to one."""
-    if not best.text:
-        return _quoted(best.chain or evidence.best_chain[1], evidence) or NOTHING
-    reasons = _quoted(best.chain, evidence)
-    if best.speakers:
-        reasons = f"{reasons} {'; '.join(best.speakers[:3])} said the same.".strip()
-    return reasons
-
-
-def _quoted(chain: Sequence[int], evidence: LinkedEvidence) -> str:
-    quotes = [evidence.entries[number].statement.quote for number in chain[:3]]
-    return f"{'; '.join(quotes)}." if quotes else ""
+    _, skill = min(places, default=(0, DEFAULT_SKILL))
+    return skill
 
 
 def _in_lines(reasoning: str, answer: str, confidence: float) -> str:
