@@ -1,1 +1,1 @@
-"""Measuring instruments: benchmarks, and how faithfully systems follow their authors.."""
+"""Measuring instruments: benchmarks, and how faithfully systems follow their authors."""

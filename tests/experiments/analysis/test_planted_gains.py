@@ -18,7 +18,7 @@ def test_gains_are_found_where_they_are_and_not_elsewhere(world: World, coordina
     found = [[test["verdict"] for test in gains(drawn_scores(world, 100, seed), seed)] for seed in range(STUDIES)]
     for place, there in enumerate((coordination, hearing)):
         claimed = sum(one[place] == "better" for one in found)
-        # Shares of 1,000 studies: tests/instruments/planted_gains.py.
+        # Shares of 1,000 studies: tests/instruments/benchmarks/planted_gains.py.
         assert claimed >= 0.8 * STUDIES if there else claimed <= 0.05 * STUDIES
 
 

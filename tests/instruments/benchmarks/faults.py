@@ -46,8 +46,10 @@ JOBS = {
 }
 RUNS = ("training", "evaluation", "judging", "sweep")
 NO_SWEEP = ("training", "evaluation", "judging")
-AGENT, LEARNER, REPLICA = (rf"ray::{name}Actor\b" for name in ("Agent", "Stateful", "Replica"))
-TRIAL = r"ray::.*Trainable"  # Tune's name for it
+AGENT = r"ray::AgentProcess\b"
+LEARNER = r"ray::LearnerProcess\b"
+REPLICA = r"ray::ReplicaProcess\b"
+TRIAL = r"ray::(TrialProcess|.*Trainable)\b"
 
 
 @dataclass(frozen=True)
@@ -232,7 +234,9 @@ def measure(
     print(table(outcomes))
     failed = [asdict(outcome) for outcome in outcomes if outcome.wrong]
     met, lost = sum(outcome.faults for outcome in outcomes), sum(int(one["faults"]) for one in failed)
-    return {"tried": met, "survived": met - lost, "failed": failed}
+    # A kind whose victim was never there tells nothing.
+    not_met = [kind for kind in able if not any(outcome.faults for outcome in outcomes if outcome.kind == kind)]
+    return {"tried": met, "survived": met - lost, "failed": failed, "not_met": not_met}
 
 
 if __name__ == "__main__":

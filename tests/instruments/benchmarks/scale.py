@@ -1,6 +1,6 @@
 """What one more agent costs: a discussion along a sparse wiring at 10 to 10,000 agents, a step of learning up to 1,000.
 
-    python -m tests.instruments.benchmarks.scale [--agents 10 100 1000 10000] [--figure scale.png]
+    python -m tests.instruments.benchmarks.scale [--agents 10 100 1000 10000]
 
 Agents are instances of four roles, each role one Ray actor, over one replica of the embedded reader; a random graph of
 four neighbours each, two rounds, every turn taken, and ten agents whom the decision agent reads. Seconds are those of
@@ -21,12 +21,10 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import psutil
 import torch
-from matplotlib.figure import Figure
 
 from actors.agents.roles import DECISION, TEXTUAL, VISUAL
 from actors.messages import Kind, Question, Role, Source, Status
@@ -139,34 +137,12 @@ def print_table(measured: dict[str, dict[str, dict[str, float]]]) -> None:
         print(f"{int(agents):>8,}" + "".join(f"{cell:>13.2f}" for cell in cells))
 
 
-def draw(measured: dict[str, dict[str, dict[str, float]]], path: Path) -> None:
-    """Cost and memory of one more agent as curves."""
-    curves = {
-        "time": ("milliseconds", 1e3, ("seconds_per_turn", "seconds_per_agent")),
-        "memory": ("kilobytes", 1 / 1024, ("bytes_per_turn", "bytes_per_agent")),
-    }
-    figure = Figure(figsize=(8, 3.2), layout="constrained")
-    for axes, (title, (unit, scale, keys)) in zip(figure.subplots(1, 2), curves.items(), strict=True):
-        for label, part, key in zip(
-            ("discussion, per turn", "learning, per agent"), measured.values(), keys, strict=True
-        ):
-            axes.loglog(
-                [int(agents) for agents in part], [scale * each[key] for each in part.values()], marker="o", label=label
-            )
-        axes.set(title=title, xlabel="agents", ylabel=unit)
-        axes.legend(frameon=False)
-    figure.savefig(path, dpi=150)
-
-
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--agents", type=int, nargs="+", default=[10, 100, 1000, 10000])
     parser.add_argument("--k", type=int, default=10)
     parser.add_argument("--steps", type=int, default=6)
-    parser.add_argument("--figure", type=Path)
     options = parser.parse_args()
     measured = measure(options.agents, options.k, options.steps)
     print_table(measured)
-    if options.figure:
-        draw(measured, options.figure)
     print(json.dumps({**measured, "load": round(os.getloadavg()[0], 1)}))

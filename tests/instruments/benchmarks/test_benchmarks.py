@@ -1,0 +1,48 @@
+"""Benchmarks that need no cluster run at their smallest size; the others import names that the project has."""
+
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.paths import ROOT
+from tests.support.sessions import begin, finish, folder_of
+
+FOLDER = Path(__file__).parent
+SMALLEST = {
+    "attribution": ["--failures", "1", "--questions", "1"],
+    "late_liars": ["--teams", "1"],
+    "planted_gains": ["--studies", "1"],
+    "spread_of_p": ["--teams", "1"],
+}
+
+
+def measured(name: str, *arguments: str) -> dict[str, object]:
+    """Runs a benchmark, and returns the JSON object in its last line."""
+    command = [sys.executable, "-m", f"tests.instruments.benchmarks.{name}", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    found: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@pytest.mark.slow
+def test_every_benchmark_imports_names_that_exist() -> None:
+    for file in FOLDER.glob("[a-z]*.py"):
+        importlib.import_module(f"tests.instruments.benchmarks.{file.stem}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SMALLEST)
+def test_a_benchmark_ends_with_one_json_object(name: str) -> None:
+    assert measured(name, *SMALLEST[name])
+
+
+@pytest.mark.slow
+def test_false_alarms_are_counted_on_a_run_of_the_defences(tmp_path: Path) -> None:
+    words = ["experiment=defences", "methods=[full,e_process]", "data.limit=4", "runtime=inline"]
+    run = folder_of(finish(begin(*words, "figures=false", "wandb.mode=disabled", f"output={tmp_path}")))
+    found = measured("false_alarms", str(run), "--runs", "1", "--discussions", "100")
+    assert list(found) == ["runs", "alarms", "delays"]
