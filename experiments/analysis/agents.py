@@ -6,30 +6,35 @@ the learner `effects` measure.
 """
 
 import math
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from actors.messages import Status, Trace
-from experiments.analysis.result_table import ResultTable, tenths
-from experiments.analysis.scores import answers, scorer
-from experiments.analysis.summary import rounded
-from experiments.datasets.item import Dataset, Item, Score
+import pandas as pd
+
+from experiments.analysis.phase_tables import PhaseTables
+from experiments.analysis.result_table import ResultTable
+from experiments.analysis.rounding import rounded
 from experiments.records import jsonl
 from experiments.records.jsonl import DAMAGED
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Count, FileName, Record, Share
 from experiments.records.run_files import write_atomically
-from topologies.answers import ballot
 
 FILE = "agents.jsonl"
 MOST_ROWS = 24  # of a table; the best and the worst of a large team
 MOST_ROUNDS = 4  # in a cell
-HEADERS = (
-    *("agent", "contribution", "right by round", "changed for better", "changed for worse", "heard by", "convinced"),
-    *("misled", "tokens", "failed turns"),
-)
+CELLS = {
+    "contribution": "{contribution}",
+    "right by round": "{right}",
+    "changed for better": "{agent.better:tenths}",
+    "changed for worse": "{agent.worse:tenths}",
+    "heard by": "{agent.readers:tenths}",
+    "convinced": "{agent.convinced:tenths}",
+    "misled": "{agent.misled:tenths}",
+    "tokens": "{agent.tokens_per_question:,.0f}",
+    "failed turns": "{agent.failed_turns:,}",
+}
 NOTE = (
     "Right: mean score of its answers by the data set's metric. Changed: turns whose answer scores more, or less, than "
     "the agent's one before. Heard by: other agents that read one of its messages, on average. Convinced: colleagues "
@@ -69,62 +74,60 @@ class AgentRow(Record):
         """Returns colleagues convinced minus colleagues misled, per discussion."""
         return (self.convinced - self.misled) / max(1, self.discussions)
 
+    @property
+    def readers(self) -> float:
+        """Returns the number of agents that read one of its messages, on average."""
+        return self.heard / max(1, self.turns)
 
-def agent_rows(
-    method: str, traces: Iterable[Trace], items: Mapping[str, Item], score: Callable[[Item, str | None], Score]
-) -> list[AgentRow]:
-    """Makes a row per agent in one pass over discussions. The largest contribution comes first.
+    @property
+    def tokens_per_question(self) -> float:
+        return self.tokens / max(1, self.discussions)
 
-    items: by question id; a discussion of another question is left out. score: the data set's.
-    """
-    counts: dict[str, Counter[str]] = {}
-    scores: dict[tuple[str, int], list[float]] = {}  # by agent and its turn of a discussion, from 1
-    places: dict[str, int] = {}  # of each agent's first turn
-    deciding, utility = set(), scorer(items, score)
-    for trace in (trace for trace in traces if trace.turns and trace.question in items):
-        question, said = items[trace.question].question, {turn.id: turn for turn in trace.turns}
-        before: dict[str, float] = {}
-        taken = Counter[str]()
-        # An agent whose edges are all pruned may take no turn.
-        for agent in {*trace.agents, *(turn.agent for turn in trace.turns)}:
-            counts.setdefault(agent, Counter())["attacked"] += agent in trace.attacked
-        deciding.add(trace.turns[-1].agent)
-        for place, turn in enumerate(trace.turns):
-            agent = turn.agent
-            places[agent] = min(places.get(agent, place), place)
-            taken[agent] += 1
-            failed = turn.status is not Status.OK
-            counts[agent].update(turns=1, discussions=taken[agent] == 1, tokens=turn.tokens, failed_turns=failed)
-            others = [said[id] for id in turn.heard if id in said and said[id].agent != agent]
-            for message in others:
-                counts[message.agent]["heard"] += 1
-            if not answers(turn):
-                continue
-            now = utility(trace.question, turn.answer)
-            scores.setdefault((agent, taken[agent]), []).append(now)
-            gained = now - before.get(agent, now)
-            before[agent] = now
-            if gained:
-                counts[agent]["better" if gained > 0 else "worse"] += 1
-                own = ballot(question, turn.answer)
-                # Once for each colleague, of whom two messages may be heard.
-                for other in {m.agent for m in others if m.answer is not None and ballot(question, m.answer) == own}:
-                    counts[other]["convinced" if gained > 0 else "misled"] += 1
+
+def agent_rows(method: str, tables: PhaseTables) -> list[AgentRow]:
+    """Makes a row per agent, from tables with utilities. The largest contribution comes first."""
+    discussions = tables.discussions[tables.discussions["turns"] > 0]
+    turns = tables.turns.assign(number=tables.turns.groupby(["line", "agent"]).cumcount())
+    answered = turns[turns["answered"]]
+    turns["gained"] = answered.groupby(["line", "agent"])["utility"].diff()
+
+    sent = turns[["line", "id", "agent", "ballot", "heard", "gained"]]
+    read = sent.explode("heard").merge(sent, left_on=["line", "heard"], right_on=["line", "id"], suffixes=("", "_sent"))
+    read = read[read["agent"] != read["agent_sent"]]
+    # Once for each colleague, of whom two messages may be read.
+    taken = read[read["ballot"] == read["ballot_sent"]].drop_duplicates(["line", "id", "agent_sent"])
+
+    by_agent = turns.groupby("agent")
+    counts = {
+        "discussions": by_agent["line"].nunique(),
+        "attacked": discussions["attacked"].explode().value_counts(),
+        "turns": by_agent.size(),
+        "failed_turns": turns["agent"][~turns["read"]].value_counts(),
+        "tokens": by_agent["tokens"].sum(),
+        "better": turns["agent"][turns["gained"] > 0].value_counts(),
+        "worse": turns["agent"][turns["gained"] < 0].value_counts(),
+        "heard": read["agent_sent"].value_counts(),
+        "convinced": taken["agent_sent"][taken["gained"] > 0].value_counts(),
+        "misled": taken["agent_sent"][taken["gained"] < 0].value_counts(),
+    }
+    # An agent whose edges are all pruned may take no turn.
+    agents = {*turns["agent"], *discussions["agents"].explode().dropna()}
+    places = by_agent["place"].min()
+    deciding = set(turns.groupby("line")["agent"].last())
+    right = answered.groupby(["agent", "number"])["utility"].mean()
     rows = []
-    # Steps of a system that contribute alike stay in their order; that of the discussions must not show, as in sums.
-    for agent in sorted(counts, key=lambda agent: (places.get(agent, math.inf), agent)):
-        own_turns = range(1, max((n for name, n in scores if name == agent), default=0) + 1)
-        answered = [scores.get((agent, n), []) for n in own_turns]
-        right = tuple(rounded(math.fsum(of) / len(of)) if of else None for of in answered)
-        rows.append(AgentRow(method, agent, right, agent in deciding, **counts[agent]))
+    # Steps of a system that contribute alike stay in their order; that of the discussions must not show.
+    for agent in sorted(agents, key=lambda agent: (places.get(agent, math.inf), agent)):
+        means = {number: rounded(mean) for number, mean in right.get(agent, pd.Series()).items()}
+        by_number = tuple(means.get(number) for number in range(max(means, default=-1) + 1))
+        numbers = {name: int(values.get(agent, 0)) for name, values in counts.items()}
+        rows.append(AgentRow(method, agent, by_number, agent in deciding, **numbers))
     return sorted(rows, key=lambda row: (row.decides, not row.turns, -row.contribution))
 
 
-def write(run: RunFolder, methods: Iterable[str], dataset: Dataset) -> None:
-    """Writes agents.jsonl of a run's methods. Raises OSError without room."""
-    items = {item.question.id: item for item in dataset.evaluate()}
-    of_methods = (agent_rows(name, run.traces(f"evaluate-{name}"), items, dataset.score) for name in methods)
-    write_atomically(run.path / FILE, (f"{row.encode()}\n".encode() for rows in of_methods for row in rows))
+def write(run: RunFolder, rows: Iterable[AgentRow]) -> None:
+    """Writes agents.jsonl. Raises OSError without room."""
+    write_atomically(run.path / FILE, (f"{row.encode()}\n".encode() for row in rows))
 
 
 def read(run: RunFolder) -> Iterator[AgentRow]:
@@ -139,37 +142,40 @@ def agent_tables(rows: Iterable[AgentRow]) -> list[ResultTable]:
     for method, of_method in groupby(rows, key=lambda row: row.method):
         team = list(of_method)
         if len(team) > 1:
-            ends = team if len(team) <= MOST_ROWS else team[: MOST_ROWS // 2] + team[-MOST_ROWS // 2 :]
-            cells = []
-            for row in ends:
-                right = ["-" if share is None else f"{share:.2f}" for share in row.right]
-                if len(right) > MOST_ROUNDS:
-                    right = [*right[: MOST_ROUNDS - 1], "...", right[-1]]
-                counts = (row.better, row.worse, row.heard / max(1, row.turns), row.convinced, row.misled)
-                contribution = f"{row.contribution:+.2f}" if row.heard else ""
-                tokens = f"{row.tokens / max(1, row.discussions):,.0f}"
-                own = (contribution, ", ".join(right), *map(tenths, counts), tokens, f"{row.failed_turns:,}")
-                own = own if row.turns else ("no turn", *[""] * (len(HEADERS) - 2))
-                cells.append((f"{row.agent} (attacked)" if row.attacked else row.agent, *own))
-            spoke = [row for row in team if row.turns and not row.decides]
-            ranked = any(row.convinced or row.misled for row in spoke)
-            notes = []
-            if len(ends) < len(team):
-                notes.append(f"These are the first and last of {len(team):,} agents; {FILE} has all.")
-            if ranked:
-                best, worst = (f"{row.agent} ({row.contribution:+.2f})" for row in (spoke[0], spoke[-1]))
-                notes.append(f"Contributes most: {best}; least: {worst}, in colleagues per question.")
-            else:
-                notes.append(
-                    "No agent changed its answer to one that it had heard, so that contributions do not rank them."
-                )
-            useless = [row for row in spoke if ranked and row.heard and row.contribution <= 0]
-            named = {
-                "Heard and of no use (contribution 0 or less)": useless,
-                "Heard by no other agent": [row for row in spoke if not row.heard],
-                "Left out by the graph, without a turn": [row for row in team if not row.turns],
-            }
-            for what, of in named.items():
-                notes += [f"{what}: {', '.join(row.agent for row in of[:MOST_ROWS])}."] if of else []
-            tables.append(ResultTable(HEADERS, cells, [*notes, *([] if tables else [NOTE])], f"Agents of {method}"))
+            notes = [*_notes(team)] if tables else [*_notes(team), NOTE]
+            shown = team if len(team) <= MOST_ROWS else team[: MOST_ROWS // 2] + team[-MOST_ROWS // 2 :]
+            cells = {f"{row.agent} (attacked)" if row.attacked else row.agent: _cells(row) for row in shown}
+            tables.append(ResultTable.of("agent", cells, CELLS, notes, f"Agents of {method}"))
     return tables
+
+
+def _cells(row: AgentRow) -> dict[str, object]:
+    if not row.turns:
+        return {"contribution": "no turn"}
+    right = ["-" if share is None else f"{share:.2f}" for share in row.right]
+    if len(right) > MOST_ROUNDS:
+        right = [*right[: MOST_ROUNDS - 1], "...", right[-1]]
+    contribution = f"{row.contribution:+.2f}" if row.heard else ""
+    return {"agent": row, "contribution": contribution, "right": ", ".join(right)}
+
+
+def _notes(team: Sequence[AgentRow]) -> Iterator[str]:
+    """Yields sentences on the agents of a method: the best and the worst, and those of no use."""
+    if len(team) > MOST_ROWS:
+        yield f"These are the first and last of {len(team):,} agents; {FILE} has all."
+    spoke = [row for row in team if row.turns and not row.decides]
+    useless: list[AgentRow] = []
+    if any(row.convinced or row.misled for row in spoke):
+        best, worst = (f"{row.agent} ({row.contribution:+.2f})" for row in (spoke[0], spoke[-1]))
+        yield f"Contributes most: {best}; least: {worst}, in colleagues per question."
+        useless = [row for row in spoke if row.heard and row.contribution <= 0]
+    else:
+        yield "No agent changed its answer to one that it had heard, so that contributions do not rank them."
+    groups = {
+        "Heard and of no use (contribution 0 or less)": useless,
+        "Heard by no other agent": [row for row in spoke if not row.heard],
+        "Left out by the graph, without a turn": [row for row in team if not row.turns],
+    }
+    for name, rows in groups.items():
+        if rows:
+            yield f"{name}: {', '.join(row.agent for row in rows[:MOST_ROWS])}."

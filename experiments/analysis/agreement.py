@@ -1,21 +1,21 @@
 """Agreement of two methods: how often both, one or neither is right. With the paired test."""
 
-from collections import Counter
 from collections.abc import Collection
 from itertools import combinations
 from typing import Any
 
+import pandas as pd
+
+from experiments.analysis.paired import paired_tests, verdicts
 from experiments.analysis.scores import Answers, by_method, sound
-from experiments.analysis.summary import paired_tests, verdicts
 from experiments.records.recorder import RunFolder
-from experiments.records.records import Scored
 
 RIGHT = 1.0  # a lower utility is partly right at most
 
 
-def concluded(run: RunFolder, failures: float) -> dict[str, dict[str, Scored]]:
+def concluded(run: RunFolder, failures: float) -> dict[str, pd.DataFrame]:
     """Reads a run's answers without failed questions, and without methods of which more than `failures` failed."""
-    return {method: of for method, of in sound(by_method(run, failed=True), failures).items() if of}
+    return {method: of for method, of in sound(by_method(run, failed=True), failures).items() if len(of)}
 
 
 def agreement(
@@ -33,12 +33,17 @@ def agreement(
     """
     pairs = [(b, a) if f"{b} vs {a}" in tested else (a, b) for a, b in combinations(answers, 2)]
     tests = paired_tests(answers, pairs, seed, "paired", margin)
-    found = []
+    right = {method: of_method["utility"] >= RIGHT for method, of_method in answers.items()}
+    rows = []
     # `verdicts` ends with a line on the correction, where there are several tests.
     for pair, line in zip(tests, verdicts(tests, metric), strict=False):
         a, b = pair.split(" vs ")
-        shared = answers[a].keys() & answers[b].keys()
-        cells = Counter((answers[a][one].utility >= RIGHT, answers[b][one].utility >= RIGHT) for one in shared)
-        counts = {"both": cells[True, True], "only_a": cells[True, False], "only_b": cells[False, True]}
-        found.append({"a": a, "b": b, **counts, "neither": cells[False, False], "test": line})
-    return found
+        first, second = right[a].align(right[b], join="inner")
+        counts = {
+            "both": int((first & second).sum()),
+            "only_a": int((first & ~second).sum()),
+            "only_b": int((~first & second).sum()),
+            "neither": int((~first & ~second).sum()),
+        }
+        rows.append({"a": a, "b": b, **counts, "test": line})
+    return rows

@@ -1,7 +1,4 @@
-"""Records of a run as Arrow tables that are read in batches. docs/python.md describes their columns.
-
-Columns are fields of records. `phase`, `method` and `line`, the number of its line of traces, identify a discussion.
-"""
+"""Tables of a run's records, for users and for summaries. Columns are listed in docs/python.md."""
 
 from __future__ import annotations
 
@@ -29,32 +26,10 @@ from experiments.records.usage import by_phase
 if TYPE_CHECKING:
     import pandas as pd
 
-Rows = Iterator[tuple[Any, ...]]
-RowsOf = Callable[[Any], Iterable[Any]]
+Row = tuple[Any, ...]
+Kinds = Mapping[str, Any]  # types of columns by name
 
 BATCH_ROWS = 4_096
-
-
-def _records(kind: type, names: str = "") -> tuple[RowsOf, dict[str, Any]]:
-    """Returns a function that reads a record's fields, and their types by name. Without `names` it reads all."""
-    known = fields_of(kind)
-    columns = {name: known[name].kind for name in names.split() or known}
-    return attrgetter(*columns), columns
-
-
-_of_score, _SCORE = _records(Scored)
-_of_turn, _TURN = _records(Message)
-_of_search, _SEARCH = _records(Lookup, "of base query found")
-_of_trace, _TRACE = _records(Trace, "answer status agents decision evidence attack attacked target")
-_of_step, _STEP = _records(LearningStep, "stage step source terms edges")
-_of_usage, _USAGE = _records(Usage, "calls prompt_tokens cached_tokens completion_tokens reused reused_tokens")
-_SUMS = ("calls", "prompt_tokens", "completion_tokens")
-_METRICS = {
-    **dict.fromkeys(("utility", "strict_em", "f1", "acc_star", "attack_success", *_SUMS, "edges"), float),
-    **dict.fromkeys(("tpr", "fpr", "auroc", "utility_lost"), float),
-    **dict.fromkeys(("turns", "failed_turns", "training_tokens"), int),
-}
-_TESTS = {"n": int, "difference": float, "p_value": float, "p_holm": float, "wins": int, "losses": int}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +40,13 @@ class RecordTable:
     """
 
     schema: pa.Schema
-    rows: Callable[[], Iterable[tuple[Any, ...]]]
+    rows: Callable[[], Iterable[Row]]
 
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """Yields the rows in batches of at most `rows`. Raises UserError where a record is damaged."""
-        left = iter(self.rows())
+        remaining = iter(self.rows())
         try:
-            while batch := list(islice(left, rows)):
+            while batch := list(islice(remaining, rows)):
                 columns = zip(*batch, strict=True)
                 arrays = [pa.array(column, kind) for column, kind in zip(columns, self.schema.types, strict=True)]
                 yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
@@ -95,77 +70,168 @@ class RecordTable:
         return self.reader().__arrow_c_stream__(requested_schema)
 
 
+def _kinds(record: type, names: str = "") -> dict[str, Any]:
+    """Types of a record's fields by name, of all without `names`."""
+    declared = fields_of(record)
+    return {name: declared[name].kind for name in names.split() or declared}
+
+
+def _arrow_type(kind: Any) -> pa.DataType:
+    """Finds the Arrow type of a field's type."""
+    parts = get_args(kind)
+    if get_origin(kind) in (Union, types.UnionType):
+        return _arrow_type(parts[0])  # or None
+    if get_origin(kind) is tuple:
+        # Pairs are a map, in which a name may occur several times.
+        pair = get_args(parts[0])
+        return pa.map_(*map(_arrow_type, pair)) if pair else pa.list_(_arrow_type(parts[0]))
+    if parts:
+        return pa.map_(*map(_arrow_type, parts))
+    return {float: pa.float64(), int: pa.int64()}.get(kind, pa.string())
+
+
+def _table(kinds: Kinds, rows: Callable[[], Iterable[Row]]) -> RecordTable:
+    return RecordTable(pa.schema([(name, _arrow_type(kind)) for name, kind in kinds.items()]), rows)
+
+
+_SUMS = ("calls", "prompt_tokens", "completion_tokens")
+_METRICS = {
+    **dict.fromkeys(("utility", "strict_em", "f1", "acc_star", "attack_success", *_SUMS, "edges"), float),
+    **dict.fromkeys(("tpr", "fpr", "auroc", "utility_lost"), float),
+    **dict.fromkeys(("turns", "failed_turns", "training_tokens"), int),
+}
+_TESTS = {"n": int, "difference": float, "p_value": float, "p_holm": float, "wins": int, "losses": int}
+_SCORE = _kinds(Scored)
+_STEP = _kinds(LearningStep, "stage step source terms edges")
+_USAGE = _kinds(Usage, "calls prompt_tokens cached_tokens completion_tokens reused reused_tokens")
+_EDGE = {"kind": str, "sender": str, "receiver": str}
+_DISCUSSION = _kinds(Trace, "answer status agents decision evidence attack attacked target")
+_TURN = _kinds(Message)
+_SEARCH = _kinds(Lookup, "of base query found")
+_TRACE_KEY = {"phase": str, "method": str, "line": int, "question": str, "sample": int}
+
+
+def _discussion_rows(trace: Trace) -> Iterator[Row]:
+    sums = (sum(getattr(turn, name) for turn in trace.turns) for name in _SUMS)
+    yield (*attrgetter(*_DISCUSSION)(trace), len(trace.turns), *sums)
+
+
+def _turn_rows(trace: Trace) -> Iterable[Row]:
+    return map(attrgetter(*_TURN), trace.turns)
+
+
+def _edge_rows(trace: Trace) -> Iterator[Row]:
+    for kind in ("spatial", "temporal"):
+        for number, sender, receiver in getattr(trace, kind):
+            yield number, kind, trace.agents[sender], trace.agents[receiver]
+
+
+def _search_rows(trace: Trace) -> Iterable[Row]:
+    return map(attrgetter(*_SEARCH), trace.lookups)
+
+
+# Columns of the tables of discussions, and their rows in a discussion.
+TRACE_TABLES: dict[str, tuple[Kinds, Callable[[Trace], Iterable[Row]]]] = {
+    "discussions": ({**_DISCUSSION, **dict.fromkeys(("turns", *_SUMS), int)}, _discussion_rows),
+    "turns": (_TURN, _turn_rows),
+    "edges": ({"round": int, **_EDGE}, _edge_rows),
+    "searches": (_SEARCH, _search_rows),
+}
+
+
+def trace_table(name: str, files: Callable[[], Iterable[tuple[str, str, Iterable[Trace]]]]) -> RecordTable:
+    """Makes a table of `TRACE_TABLES` from the phase, method and discussions of each file."""
+    kinds, rows_of = TRACE_TABLES[name]
+
+    def rows() -> Iterator[Row]:
+        for phase, method, traces in files():
+            for line, trace in enumerate(traces, start=1):
+                yield from ((phase, method, line, trace.question, trace.sample, *row) for row in rows_of(trace))
+
+    return _table({**_TRACE_KEY, **kinds}, rows)
+
+
+def _evaluated(run: RunFolder) -> Iterator[tuple[str, str, Iterable[Trace]]]:
+    for path in jsonl.files(run.path / "traces", "evaluate-*.jsonl"):
+        yield "evaluate", path.stem.removeprefix("evaluate-"), run.traces(path.stem)
+
+
+def _trained(run: RunFolder) -> Iterator[tuple[str, str, Iterable[Trace]]]:
+    yield "calibrate", "full", run.traces("calibrate")
+    for graph in run.all_learned():
+        for path in graph.training_traces():
+            yield path.stem, graph.name, graph.traces(path.stem)
+
+
+def _setting_rows(run: RunFolder) -> Iterator[Row]:
+    for key, value in read(run.config).by_key.items():
+        yield key, json.dumps(value)
+
+
+def _metric_rows(run: RunFolder) -> Iterator[Row]:
+    metrics = results(run.metrics)
+    judged = metrics.get("judged", {}).get("methods", {})
+    for method, row in metrics.get("methods", {}).items():
+        values = {"acc_star": judged.get(method, {}).get("acc_star"), **row}
+        yield (method, *(row["ci95"] or (None, None)), *map(values.get, _METRICS))
+
+
+def _test_rows(run: RunFolder) -> Iterator[Row]:
+    for pair, test in results(run.metrics).get("paired", {}).items():
+        yield (*pair.split(" vs "), *test["ci95"], *(test[name] for name in _TESTS))
+
+
+def _score_rows(run: RunFolder) -> Iterator[Row]:
+    return map(attrgetter(*_SCORE), run.scores())
+
+
+def _steps(run: RunFolder) -> Iterator[tuple[str, LearningStep]]:
+    for graph in run.all_learned():
+        for step in graph.learning():
+            yield graph.name, step
+
+
+def _step_rows(run: RunFolder) -> Iterator[Row]:
+    for method, step in _steps(run):
+        yield (method, *attrgetter(*_STEP)(step))
+
+
+def _weight_rows(run: RunFolder) -> Iterator[Row]:
+    for method, step in _steps(run):
+        for kind, matrix in step.probabilities.items():
+            for sender, row in zip(step.agents, matrix, strict=True):
+                for receiver, probability in zip(step.agents, row, strict=True):
+                    if probability is not None:
+                        yield method, step.stage, step.step, kind, sender, receiver, probability
+
+
+def _usage_rows(run: RunFolder) -> Iterator[Row]:
+    for phase, used in by_phase(run).items():
+        # A phase without any call has its time all the same.
+        for agent, usage in used.agents.items() or [(None, Usage())]:
+            yield (phase, used.seconds, agent, *attrgetter(*_USAGE)(usage))
+
+
+_INTERVAL = {"low": float, "high": float}
+# Columns of each table, and its rows in a run folder.
+_RUN_TABLES: dict[str, tuple[Kinds, Callable[[RunFolder], Iterable[Row]]]] = {
+    "settings": ({"key": str, "value": str}, _setting_rows),
+    "metrics": ({"method": str, **_INTERVAL, **_METRICS}, _metric_rows),
+    "tests": ({"first": str, "second": str, **_INTERVAL, **_TESTS}, _test_rows),
+    "scores": (_SCORE, _score_rows),
+    "learning": ({"method": str, **_STEP}, _step_rows),
+    "weights": ({"method": str, "stage": int, "step": int, **_EDGE, "probability": float}, _weight_rows),
+    "usage": ({"phase": str, "phase_seconds": float, "agent": str, **_USAGE}, _usage_rows),
+}
+
+
 def run_tables(run: RunFolder) -> dict[str, RecordTable]:
     """Makes the tables of a run folder, by name. Nothing is read before a table is asked for."""
-    ends = {"kind": str, "sender": str, "receiver": str}
-    discussed: dict[str, tuple[RowsOf, Mapping[str, Any]]] = {
-        "discussions": (
-            lambda trace: [
-                (*_of_trace(trace), len(trace.turns), *(sum(getattr(t, name) for t in trace.turns) for name in _SUMS))
-            ],
-            {**_TRACE, **dict.fromkeys(("turns", *_SUMS), int)},
-        ),
-        "turns": (lambda trace: map(_of_turn, trace.turns), _TURN),
-        "edges": (
-            lambda trace: (
-                (number, kind, trace.agents[sender], trace.agents[receiver])
-                for kind in ("spatial", "temporal")
-                for number, sender, receiver in getattr(trace, kind)
-            ),
-            {"round": int, **ends},
-        ),
-        "searches": (lambda trace: map(_of_search, trace.lookups), _SEARCH),
-    }
-    key = {"phase": str, "method": str, "line": int, "question": str, "sample": int}
-    tables: dict[str, tuple[RowsOf, Mapping[str, Any]]] = {
-        "settings": (
-            lambda run: ((key, json.dumps(value)) for key, value in read(run.config).by_key.items()),
-            {"key": str, "value": str},
-        ),
-        "metrics": (_metrics, {"method": str, "low": float, "high": float, **_METRICS}),
-        "tests": (
-            lambda run: (
-                (*pair.split(" vs "), *test["ci95"], *(test[name] for name in _TESTS))
-                for pair, test in results(run.metrics).get("paired", {}).items()
-            ),
-            {"first": str, "second": str, "low": float, "high": float, **_TESTS},
-        ),
-        "scores": (lambda run: map(_of_score, run.scores()), _SCORE),
-        **{
-            f"{prefix}{name}": (partial(_of_traces, of, bool(prefix)), {**key, **own})
-            for prefix in ("", "training_")
-            for name, (of, own) in discussed.items()
-        },
-        "learning": (
-            lambda run: ((graph.name, *_of_step(step)) for graph in run.all_learned() for step in graph.learning()),
-            {"method": str, **_STEP},
-        ),
-        "weights": (
-            lambda run: (
-                (graph.name, step.stage, step.step, kind, sender, receiver, probability)
-                for graph in run.all_learned()
-                for step in graph.learning()
-                for kind, matrix in step.probabilities.items()
-                for sender, row in zip(step.agents, matrix, strict=True)
-                for receiver, probability in zip(step.agents, row, strict=True)
-                if probability is not None
-            ),
-            {"method": str, "stage": int, "step": int, **ends, "probability": float},
-        ),
-        "usage": (
-            lambda run: (
-                (phase, used.seconds, agent, *_of_usage(usage))
-                for phase, used in by_phase(run).items()
-                # A phase without any call has its time all the same.
-                for agent, usage in used.agents.items() or [(None, Usage())]
-            ),
-            {"phase": str, "phase_seconds": float, "agent": str, **_USAGE},
-        ),
-    }
-    return {
-        name: RecordTable(pa.schema([(column, _arrow(kind)) for column, kind in columns.items()]), partial(rows, run))
-        for name, (rows, columns) in tables.items()
-    }
+    tables = {name: _table(kinds, partial(rows, run)) for name, (kinds, rows) in _RUN_TABLES.items()}
+    for name in TRACE_TABLES:
+        tables[name] = trace_table(name, partial(_evaluated, run))
+        tables[f"training_{name}"] = trace_table(name, partial(_trained, run))
+    return tables
 
 
 def together(parts: Sequence[tuple[Mapping[str, Any], RecordTable]]) -> RecordTable:
@@ -177,13 +243,14 @@ def together(parts: Sequence[tuple[Mapping[str, Any], RecordTable]]) -> RecordTa
     for name in parts[0][0]:
         values = [settings[name] for settings, _ in parts]
         kinds = {type(value) for value in values if value is not None}
-        alike = kinds <= {bool} or kinds <= {str} or kinds <= {int, float}
-        columns[name] = pa.array(values if alike else [json.dumps(value) for value in values])
+        if not (kinds <= {bool} or kinds <= {str} or kinds <= {int, float}):
+            values = [json.dumps(value) for value in values]
+        columns[name] = pa.array(values)
 
-    def rows() -> Rows:
-        for n, (_, table) in enumerate(parts):
-            own = tuple(column[n].as_py() for column in columns.values())
-            yield from (own + row for row in table.rows())
+    def rows() -> Iterator[Row]:
+        for number, (_, table) in enumerate(parts):
+            settings = tuple(column[number].as_py() for column in columns.values())
+            yield from (settings + row for row in table.rows())
 
     first = [pa.field(name, column.type) for name, column in columns.items()]
     return RecordTable(pa.schema([*first, *parts[0][1].schema]), rows)
@@ -194,36 +261,3 @@ def results(path: Path) -> dict[str, Any]:
     if not path.exists():
         return {}
     return jsonl.decoded(path, 1, path.read_bytes(), lambda text: {**json.loads(text)}, jsonl.DAMAGED)
-
-
-def _arrow(kind: Any) -> pa.DataType:
-    """Finds the Arrow type of a field's type."""
-    parts = get_args(kind)
-    if get_origin(kind) in (Union, types.UnionType):
-        return _arrow(parts[0])  # or None
-    if get_origin(kind) is tuple:
-        # Pairs are a map, in which a name may occur several times.
-        return pa.map_(*map(_arrow, get_args(parts[0]))) if get_args(parts[0]) else pa.list_(_arrow(parts[0]))
-    if parts:
-        return pa.map_(*map(_arrow, parts))
-    return pa.float64() if kind is float else pa.int64() if kind is int else pa.string()
-
-
-def _of_traces(of: RowsOf, training: bool, run: RunFolder) -> Rows:
-    if training:
-        learned = [(graph, path.stem) for graph in run.all_learned() for path in graph.training_traces()]
-        files = [(run, "calibrate", "calibrate", "full"), *((graph, name, name, graph.name) for graph, name in learned)]
-    else:
-        names = [path.stem for path in jsonl.files(run.path / "traces", "evaluate-*.jsonl")]
-        files = [(run, name, "evaluate", name.removeprefix("evaluate-")) for name in names]
-    for folder, file, phase, method in files:
-        for line, trace in enumerate(folder.traces(file), start=1):
-            yield from ((phase, method, line, trace.question, trace.sample, *row) for row in of(trace))
-
-
-def _metrics(run: RunFolder) -> Rows:
-    found = results(run.metrics)
-    for method, row in found.get("methods", {}).items():
-        judged = found.get("judged", {}).get("methods", {}).get(method, {})
-        values = {"acc_star": judged.get("acc_star"), **row}
-        yield (method, *(row["ci95"] or (None, None)), *map(values.get, _METRICS))

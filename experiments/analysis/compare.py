@@ -2,57 +2,58 @@
 
 import json
 import math
-from collections import ChainMap
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from actors.messages import derive_seed
+from experiments.analysis.intervals import crossed_interval
+from experiments.analysis.paired import adjusted_tests
 from experiments.analysis.result_table import shown
-from experiments.analysis.scores import FinishedRun, as_matrix
-from experiments.analysis.statistics import column_means, crossed_interval, crossed_test
-from experiments.analysis.summary import Metrics, adjusted_tests
+from experiments.analysis.scores import FinishedRun
+from experiments.analysis.statistics import crossed_test
 from experiments.records.trials import TrialResult
 from experiments.records.usage import EVALUATING, by_phase
-from topologies.wiring import Floats
 
 KIND, POSITION, METHODS = "attack.kind", "attack.agents", "methods"
 # Kinds that mean no attack: None is the default where a trial does not set the key.
 UNATTACKED = ("none", None)
-
-Scores = tuple[str, Mapping[str, Any], int, Mapping[str, float]]  # method, values, seed, and scores by question
 
 
 @dataclass(frozen=True)
 class Arm:
     """Method under one setting, in all the trials that had it.
 
-    utilities: [trials, questions], NaN where a trial did not ask a question; the columns are the same questions for
-        all arms of a sweep. clusters: those of the columns; empty where each question is its own.
-    seeds, tokens, seconds: of each trial, tokens (prompt and completion) and seconds per question, NaN where they were
-        not recorded.
+    utilities: a row for each trial, by its seed, and a column for each question, by its id and cluster. NaN where a
+        trial did not ask a question.
+    tokens, seconds: of each trial, tokens (prompt and completion) and seconds per question, NaN where they were not
+        recorded.
     """
 
     method: str
     values: Mapping[str, Any]
-    seeds: tuple[int, ...]
-    utilities: Floats
-    clusters: Sequence[str] = ()
+    utilities: pd.DataFrame
     tokens: tuple[float, ...] = ()
     seconds: tuple[float, ...] = ()
 
     @property
     def mean(self) -> float:
         """Mean over all questions of all trials. A trial that asked more questions weighs more."""
-        return float(self.utilities[np.isfinite(self.utilities)].mean())
+        return float(np.nanmean(self.utilities))
 
     @property
     def trial_means(self) -> list[float]:
-        """Mean utility of each trial, in the order of `seeds`."""
-        return [float(row[np.isfinite(row)].mean()) for row in self.utilities]
+        """Mean utility of each trial."""
+        return [float(mean) for mean in self.utilities.mean(axis="columns")]
+
+    @property
+    def by_seed(self) -> pd.DataFrame:
+        """Averages the trials of each seed, as `utilities`."""
+        return self.utilities.groupby(level=0, sort=False).mean()
 
     @cached_property
     def ci95(self) -> tuple[float, float]:
@@ -66,19 +67,85 @@ class Arm:
         Trials of one seed (an attacker's positions) share what was learned and are one repetition; those of a single
         seed are the only repetitions and stay apart.
         """
-        seeds = dict.fromkeys(self.seeds)
-        alone = len(seeds) in (1, len(self.seeds))
-        utilities = self.utilities if alone else np.array([self.of_seed(seed) for seed in seeds])
-        return crossed_interval(utilities, draws, clusters=self.clusters)
-
-    def of_seed(self, seed: int) -> Floats:
-        """Averages the trials of one seed: mean utility [questions]. NaN where they lack the question."""
-        return column_means(self.utilities[[own == seed for own in self.seeds]])
+        repetitions = self.by_seed
+        if len(repetitions) == 1:
+            repetitions = self.utilities
+        return crossed_interval(repetitions, draws, clusters=clusters_of(repetitions))
 
     @property
     def name(self) -> str:
         """Method, and setting in words."""
         return ", ".join([self.method, *(f"{key}={shown(value)}" for key, value in sorted(self.values.items()))])
+
+
+def clusters_of(utilities: pd.DataFrame) -> pd.Index:
+    """Returns the cluster of each question of an arm's utilities."""
+    return utilities.columns.get_level_values("cluster")
+
+
+def trial_arm(
+    method: str,
+    values: Mapping[str, Any],
+    seed: int,
+    scores: pd.Series,
+    clusters: pd.Series,
+    tokens: float = math.nan,
+    seconds: float = math.nan,
+) -> Arm:
+    """Makes the arm of a method in one trial, from its scores and clusters by question."""
+    columns = pd.MultiIndex.from_arrays([scores.index, clusters], names=("question", "cluster"))
+    return Arm(method, values, pd.DataFrame([scores.to_numpy()], [seed], columns), (tokens,), (seconds,))
+
+
+def arms_of_trials(trials: Sequence[FinishedRun]) -> list[Arm]:
+    """Makes an arm for each trial and method, with all of the trial's values."""
+    arms = []
+    for trial in trials:
+        phases = by_phase(trial.folder)
+        for method in trial.metrics.get("methods", trial.answers):
+            if method in trial.answers:
+                answers = trial.answers[method]
+                phase = phases.get(f"{EVALUATING}{method}")
+                arm = trial_arm(
+                    method,
+                    trial.values,
+                    trial.seed,
+                    scores=answers["utility"],
+                    clusters=answers["cluster"],
+                    # From the records rather than metrics.json, which rounds and has no value per question.
+                    tokens=float(answers["tokens"].mean()),
+                    seconds=phase.seconds / len(answers) if phase else math.nan,
+                )
+                arms.append(arm)
+    return arms
+
+
+def arms_of(trials: Sequence[Arm], results: Sequence[TrialResult]) -> list[Arm]:
+    """Merges the arms of trials into those of a sweep. Their settings are the keys that vary among `results`."""
+    keys = varied(results)
+    return merge([replace(arm, values={key: arm.values.get(key) for key in keys}) for arm in trials])
+
+
+def merge(arms: Sequence[Arm], over: Collection[str] = ()) -> list[Arm]:
+    """Merges arms of one method and setting into one. The keys `over` do not count as setting and are dropped."""
+    groups: dict[str, list[Arm]] = {}
+    for arm in arms:
+        values = {key: value for key, value in arm.values.items() if key not in over}
+        groups.setdefault(_frozen([arm.method, values]), []).append(replace(arm, values=values))
+    return [
+        replace(
+            group[0],
+            utilities=pd.concat([arm.utilities for arm in group]).sort_index(axis="columns"),
+            tokens=sum((arm.tokens for arm in group), ()),
+            seconds=sum((arm.seconds for arm in group), ()),
+        )
+        for group in groups.values()
+    ]
+
+
+def methods_in(arms: Sequence[Arm]) -> list[str]:
+    """Lists the methods of some arms, each once, in their order."""
+    return list(dict.fromkeys(arm.method for arm in arms))
 
 
 def varied(results: Sequence[TrialResult]) -> dict[str, list[Any]]:
@@ -92,94 +159,33 @@ def varied(results: Sequence[TrialResult]) -> dict[str, list[Any]]:
         lists.setdefault(_frozen(result.values.get(METHODS)), set()).update(result.metrics.get("methods", {}))
     overlap = sum(map(len, lists.values())) > len(set().union(*lists.values()))
     # A dict rather than a set: it keeps the order of first appearance, which tables and figures follow.
-    keys = dict.fromkeys(key for result in results for key in result.values if key != METHODS or overlap)
+    keys = dict.fromkeys(key for result in results for key in result.values)
+    if not overlap:
+        keys.pop(METHODS, None)
     axes = {}
     for key in keys:
         # Lists and dicts cannot be keys, so values are compared by their JSON.
-        different = {_frozen(value): value for result in results for value in [result.values.get(key)]}
+        different = {_frozen(result.values.get(key)): result.values.get(key) for result in results}
         values: list[Any] = list(different.values())
         if len(values) > 1:
             axes[key] = sorted(values) if all(map(is_number, values)) else values
     return axes
 
 
-def arms_of_scores(scored: Sequence[Scores], clusters: Mapping[str, str] | None = None) -> list[Arm]:
-    """Makes an arm for each method of a trial. Columns are the same questions in all.
-
-    clusters: by question; by default each is its own.
-    """
-    questions = sorted({question for *_, scores in scored for question in scores})
-    rows = as_matrix([scores for *_, scores in scored], questions)
-    own = [clusters[question] for question in questions] if clusters else ()
-    return [
-        Arm(method, values, (seed,), row[None], own)
-        for (method, values, seed, _), row in zip(scored, rows, strict=True)
-    ]
-
-
-def arms_of_trials(trials: Sequence[FinishedRun]) -> list[Arm]:
-    """Makes an arm for each trial and method, with all of the trial's values."""
-    scored, costs = [], []
-    for trial in trials:
-        phases = by_phase(trial.folder)
-        for method in trial.metrics.get("methods", trial.answers):
-            if answers := trial.answers.get(method):
-                scores = {id: one.utility for id, one in answers.items()}
-                scored.append((method, trial.values, trial.seed, scores))
-                # From the records rather than metrics.json, which rounds and has no value per question.
-                tokens = sum(one.tokens for one in answers.values()) / len(answers)
-                phase = phases.get(f"{EVALUATING}{method}")
-                costs.append(((tokens,), (phase.seconds / len(answers) if phase else math.nan,)))
-    arms = arms_of_scores(scored, dict(ChainMap(*(trial.clusters for trial in trials))))
-    return [replace(arm, tokens=tokens, seconds=took) for arm, (tokens, took) in zip(arms, costs, strict=True)]
-
-
-def arms_of(trials: Sequence[Arm], results: Sequence[TrialResult]) -> list[Arm]:
-    """Merges the arms of trials into those of a sweep. Their settings are the keys that vary among `results`."""
-    keys = varied(results)
-    return merge([replace(arm, values={key: arm.values.get(key) for key in keys}) for arm in trials])
-
-
-def merge(arms: Sequence[Arm], over: Collection[str] = ()) -> list[Arm]:
-    """Merges arms of one method and setting into one. The keys `over` do not count as setting and are dropped."""
-    groups: dict[str, list[Arm]] = {}
-    for arm in arms:
-        kept = replace(arm, values={key: value for key, value in arm.values.items() if key not in over})
-        groups.setdefault(_frozen([kept.method, dict(kept.values)]), []).append(kept)
-    return [
-        replace(
-            group[0],
-            seeds=tuple(seed for arm in group for seed in arm.seeds),
-            tokens=tuple(tokens for arm in group for tokens in arm.tokens),
-            seconds=tuple(seconds for arm in group for seconds in arm.seconds),
-            utilities=np.concatenate([arm.utilities for arm in group]),
-        )
-        for group in groups.values()
-    ]
-
-
-def methods_in(arms: Sequence[Arm]) -> list[str]:
-    """Lists the methods of some arms, each once, in their order."""
-    return list(dict.fromkeys(arm.method for arm in arms))
-
-
-def compare_pairs(pairs: Sequence[tuple[Arm, Arm]], seed: int, margin: float) -> dict[str, Metrics]:
+def compare_pairs(pairs: Sequence[tuple[Arm, Arm]], seed: int, margin: float) -> dict[str, dict[str, Any]]:
     """Tests each pair's first arm minus its second by `crossed_test`. A test has its number of `seeds`.
 
     A pair that shares no question at the same seed is left out. Trials of one seed (an attacker at several positions)
     are averaged first, question by question.
     """
-    tests: dict[str, Metrics] = {}
+    tests = {}
     for arm, reference in pairs:
-        shared = sorted(set(arm.seeds) & set(reference.seeds))
-        # [seeds, questions], NaN where either arm lacks the question at the seed.
-        matrix = np.array([arm.of_seed(one) - reference.of_seed(one) for one in shared])
-        asked = np.isfinite(matrix)
-        if asked.any():
+        differences = (arm.by_seed - reference.by_seed).sort_index()
+        differences = differences.dropna(how="all").dropna(how="all", axis="columns")
+        if len(differences):
             draws = derive_seed(seed, "compare", arm.name, reference.name)
-            test = crossed_test(matrix, draws, arm.clusters, margin)
-            # A seed that both arms have may still share no question.
-            tests[f"{arm.name} vs {reference.name}"] = {**test, "seeds": int(asked.any(axis=1).sum())}
+            test = crossed_test(differences, draws, clusters_of(differences), margin)
+            tests[f"{arm.name} vs {reference.name}"] = {**test, "seeds": len(differences)}
     return dict(zip(tests, adjusted_tests([*tests.values()], margin), strict=True))
 
 
@@ -190,27 +196,36 @@ def natural_pairs(arms: Sequence[Arm], tested: Sequence[tuple[str, str]] = ()) -
     - Under attacks: each method against itself without an attack.
     - Else: each setting of a method against the sweep's first, for the methods that the settings change.
     """
-    places = {_frozen([arm.method, dict(arm.values)]): arm for arm in arms}
-    settings = {_frozen(dict(arm.values)): dict(arm.values) for arm in arms}
-    pairs: list[tuple[Arm, Arm]] = [
-        (places[ours], places[theirs])
-        for values in settings.values()
-        for ours, theirs in ([_frozen([method, values]) for method in pair] for pair in tested)
-        if ours in places and theirs in places
+    by_setting: dict[str, dict[str, Arm]] = {}
+    for arm in arms:
+        by_setting.setdefault(_frozen(arm.values), {})[arm.method] = arm
+    pairs = [
+        (of_setting[first], of_setting[second])
+        for of_setting in by_setting.values()
+        for first, second in tested
+        if {first, second} <= of_setting.keys()
     ]
     for method in methods_in(arms):
-        own = [arm for arm in arms if arm.method == method]
+        of_method = [arm for arm in arms if arm.method == method]
+        first = of_method[0]
         # A method that the settings cannot change (one agent alone, say) answers the same everywhere.
-        if all(np.array_equal(arm.utilities, own[0].utilities, equal_nan=True) for arm in own):
+        if all(np.array_equal(arm.utilities, first.utilities, equal_nan=True) for arm in of_method):
             continue
-        for arm in own:
-            # A clean trial has no attacker, so its position may differ from the attacked arm's.
-            rest = {key: value for key, value in arm.values.items() if key not in (KIND, POSITION)}
-            clean = [o for o in own if o.values.get(KIND) in UNATTACKED and rest.items() <= o.values.items()]
+        for arm in of_method:
+            reference = first
             # Without attacks in the sweep every arm is a rival, so the first setting becomes the reference.
-            rival = next(iter(clean if KIND in arm.values else own), arm)
-            pairs += [(arm, rival)] if rival is not arm else []
+            if KIND in arm.values:
+                reference = next((other for other in of_method if _is_clean(other, arm)), arm)
+            if reference is not arm:
+                pairs.append((arm, reference))
     return pairs
+
+
+def _is_clean(arm: Arm, attacked: Arm) -> bool:
+    """True for an arm without an attack whose other settings are those of an attacked one."""
+    # A clean trial has no attacker, so its position may differ from the attacked arm's.
+    others = {key: value for key, value in attacked.values.items() if key not in (KIND, POSITION)}
+    return arm.values.get(KIND) in UNATTACKED and others.items() <= arm.values.items()
 
 
 def _frozen(value: Any) -> str:

@@ -7,6 +7,7 @@ out; the traces on disk have them. The index also has the titles of sources and 
 import base64
 import gzip
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -14,10 +15,11 @@ from itertools import chain
 from typing import Any
 
 from actors.messages import Trace, derive_seed
-from experiments.judging import judgements
+from experiments.judging.judgements import judged
 from experiments.records import attribution
+from experiments.records.attribution import Explained
 from experiments.records.recorder import RunFolder
-from experiments.records.records import Scored, encode_trace
+from experiments.records.records import Matrix, Scored, encode_trace
 from experiments.records.timings import DiscussionTimes, Times, times_of_turns
 
 LIMIT_TURNS = 50_000  # more make a page that a browser opens slowly
@@ -71,15 +73,20 @@ class Embedded:
             bare = replace(trace, seed=0, turns=unseeded, allowed_spatial=(), allowed_temporal=())
             chunk.append(timed(encode_trace(bare), times.get((trace.question, trace.sample))))
             found = (lookup.found for lookup in trace.lookups)
-            ids = chain(trace.evidence, *found, *(turn.cut for turn in trace.turns))
             # The id of a triple begins with its source's.
+            ids = chain(trace.evidence, *found, *(turn.cut for turn in trace.turns))
             self.named.update(id.partition("#")[0] for id in ids)
             turns += len(trace.turns)
             if turns >= CHUNK_TURNS:
-                self.chunks.append(_compressed(f"[{','.join(chunk)}]"))
-                chunk, turns = [], 0
+                self._close(chunk)
+                turns = 0
+        self._close(chunk)
+
+    def _close(self, chunk: list[str]) -> None:
+        """Compresses a chunk of traces, unless it is empty, and empties it."""
         if chunk:
             self.chunks.append(_compressed(f"[{','.join(chunk)}]"))
+            chunk.clear()
 
 
 def timed(line: str, times: DiscussionTimes | None) -> str:
@@ -101,80 +108,109 @@ def embed(run: RunFolder, methods: Sequence[str], limit_turns: int = LIMIT_TURNS
     """
     embedded = Embedded()
     scores: dict[str, list[Scored]] = {method: [] for method in methods}
-    turns: Counter[str] = Counter()
     for scored in run.scores():
         if scored.method in scores:
             scores[scored.method].append(scored)
-            # A turn took a call, or failed without one.
-            turns[scored.question] += max(1, scored.calls + scored.failed_turns)
-    chosen, room = set[str](), limit_turns
-    # In the order of a hash, so the sample is not the first questions of the data set, and is the same every time.
-    for question in sorted(turns, key=lambda question: (derive_seed("report", question), question)):
-        room -= turns[question]
-        # Stops at the first that does not fit: looking for a shorter one would favour short discussions.
-        if room < 0 and chosen:
-            break
-        chosen.add(question)
-    explained = {(each.method, each.question): each for each in attribution.explained(run)}
-    grades = {(j.method, j.question): j.judgement for j in judgements.judged(run) if j.question in chosen}
+    questions = _drawn([scored for of_method in scores.values() for scored in of_method], limit_turns)
+    explanations = {(each.method, each.question): each for each in attribution.explained(run)}
+    judgements = {(line.method, line.question): line.judgement for line in judged(run) if line.question in questions}
     for method, recorded in scores.items():
         # A method's scores and traces are recorded in one order.
-        places = [number for number, scored in enumerate(recorded) if scored.question in chosen]
-        shown = []
-        for number, trace in zip(places, run.traces(f"evaluate-{method}", only=set(places)), strict=True):
-            entry = scored_entry(recorded[number]) | _outline(trace, number)
-            if judgement := grades.get((method, recorded[number].question)):
-                entry |= {"grade": judgement.grade, "judged": judgement.reason or judgement.error}
-            if why := explained.get((method, recorded[number].question)):
-                changed = [(each.of, each.answer, each.utility, each.phi) for each in why.effects if each.changed]
-                entry["explained"] = {name: getattr(why, name) for name in ("by", "agent", "turn", "suspects")}
-                entry["explained"]["turns"] = changed
-            shown.append((entry, trace))
-        shown.sort(key=lambda pair: str(pair[0]["question"]))
+        places = [place for place, scored in enumerate(recorded) if scored.question in questions]
+        discussions = []
+        for place, trace in zip(places, run.traces(f"evaluate-{method}", only=set(places)), strict=True):
+            key = method, recorded[place].question
+            entry = scored_entry(recorded[place]) | _outline(trace, place)
+            if key in judgements:
+                entry["grade"] = judgements[key].grade
+                entry["judged"] = judgements[key].reason or judgements[key].error
+            if key in explanations:
+                entry["explained"] = _explanation(explanations[key])
+            discussions.append((entry, trace))
+        discussions.sort(key=lambda discussion: str(discussion[0]["question"]))
         file = f"traces/evaluate-{method}.jsonl"
-        group = DiscussionGroup(method, method, file, len(recorded), len(shown))
-        embedded.add(group, shown, times_of_turns(run, f"evaluate-{method}"))
-    stages = ((graph, path.stem) for graph in run.all_learned() for path in graph.training_traces())
-    for folder, phase in stages:
-        # All discussions of a stage have about as many turns as the first, so one is enough to estimate from.
-        if not (first := next(folder.traces(phase, only={0}), None)):
-            continue
-        held, room = folder.count(phase), limit_turns - sum(entry["turns"] for entry in embedded.entries)
-        # Drawn by their place alone.
-        drawn = sorted(range(held), key=lambda number: derive_seed("report", phase, number))
-        numbers = sorted(drawn[: max(0, room // max(1, len(first.turns)))])
-        # A question recurs in training, so the key is the discussion's number.
-        discussions = (
-            ({"key": str(n + 1), "question": trace.question, "answer": trace.answer} | _outline(trace, n), trace)
-            for n, trace in zip(numbers, folder.traces(phase, only=set(numbers)), strict=True)
-        )
-        label = f"learning {folder.name}, stage {phase.removeprefix('train-')}"
-        file = f"learned/{folder.name}/traces/{phase}.jsonl"
-        group = DiscussionGroup(f"{folder.name}.{phase}", label, file, held, len(numbers))
-        embedded.add(group, discussions, times_of_turns(folder, phase))
+        group = DiscussionGroup(method, method, file, recorded=len(recorded), shown=len(discussions))
+        embedded.add(group, discussions, times_of_turns(run, f"evaluate-{method}"))
+    for graph in run.all_learned():
+        for path in graph.training_traces():
+            left = limit_turns - sum(entry["turns"] for entry in embedded.entries)
+            _embed_stage(embedded, graph, path.stem, left)
     return embedded
+
+
+def _drawn(scores: Sequence[Scored], limit_turns: int) -> set[str]:
+    """Draws questions whose discussions have some `limit_turns` turns in all, one question at least."""
+    turns: Counter[str] = Counter()
+    for scored in scores:
+        # A turn took a call, or failed without one.
+        turns[scored.question] += max(1, scored.calls + scored.failed_turns)
+    questions: set[str] = set()
+    # In the order of a hash, so the sample is not the first questions of the data set, and is the same every time.
+    for question in sorted(turns, key=lambda question: (derive_seed("report", question), question)):
+        limit_turns -= turns[question]
+        # Stops at the first that does not fit: looking for a shorter one would favour short discussions.
+        if limit_turns < 0 and questions:
+            break
+        questions.add(question)
+    return questions
+
+
+def _embed_stage(embedded: Embedded, graph: RunFolder, phase: str, limit_turns: int) -> None:
+    """Embeds discussions of a stage of learning. They are drawn where they have more turns than the limit."""
+    # All discussions of a stage have about as many turns as the first, so one is enough to estimate from.
+    first = next(graph.traces(phase, only={0}), None)
+    if first is None:
+        return
+    recorded = graph.count(phase)
+    order = sorted(range(recorded), key=lambda place: derive_seed("report", phase, place))
+    places = sorted(order[: max(0, limit_turns // max(1, len(first.turns)))])
+    discussions = []
+    for place, trace in zip(places, graph.traces(phase, only=set(places)), strict=True):
+        # A question recurs in training, so the key is the discussion's number.
+        entry = {"key": str(place + 1), "question": trace.question, "answer": trace.answer}
+        discussions.append((entry | _outline(trace, place), trace))
+    group = DiscussionGroup(
+        name=f"{graph.name}.{phase}",
+        label=f"learning {graph.name}, stage {phase.removeprefix('train-')}",
+        file=f"learned/{graph.name}/traces/{phase}.jsonl",
+        recorded=recorded,
+        shown=len(places),
+    )
+    embedded.add(group, discussions, times_of_turns(graph, phase))
+
+
+def _explanation(explained: Explained) -> Entry:
+    """Makes the part of an entry that names the turns by which the answer changes."""
+    turns = [(effect.of, effect.answer, effect.utility, effect.phi) for effect in explained.effects if effect.changed]
+    names = ("by", "agent", "turn", "suspects")
+    return {**{name: getattr(explained, name) for name in names}, "turns": turns}
 
 
 def scored_entry(scored: Scored) -> Entry:
     """Makes the score's part of an entry. It has `fooled` where an attack had a target answer."""
-    fooled = {} if scored.attack_success is None else {"fooled": scored.attack_success > 0}
-    fields = {name: getattr(scored, name) for name in ("question", "text", "gold", "answer", "utility", "f1", "edges")}
+    entry: Entry = {}
+    if scored.attack_success is not None:
+        entry["fooled"] = scored.attack_success > 0
     # A question in whose discussion a call failed is in no mean and no comparison.
-    lost = {"lost": True} if scored.failed_calls else {}
-    return {**fooled, **lost, "key": scored.question, **fields, "tags": dict(scored.tags)}
+    if scored.failed_calls:
+        entry["lost"] = True
+    entry["key"] = scored.question
+    for name in ("question", "text", "gold", "answer", "utility", "f1", "edges"):
+        entry[name] = getattr(scored, name)
+    return {**entry, "tags": dict(scored.tags)}
 
 
-def _outline(trace: Trace, number: int) -> Entry:
+def _outline(trace: Trace, place: int) -> Entry:
     """Makes the trace's part of an entry. `line` is its line in the file of traces, from 1."""
     outline: Entry = {
-        "line": number + 1,
+        "line": place + 1,
         "sample": trace.sample,
         "turns": len(trace.turns),
         "calls": sum(turn.calls for turn in trace.turns),
         "tokens": sum(turn.tokens for turn in trace.turns),
-        "failed": sum(turn.status != "ok" for turn in trace.turns),
-        "cut": sum(bool(turn.cut) for turn in trace.turns),
-        "tampered": sum(bool(turn.tampered) for turn in trace.turns),
+        "failed": len([turn for turn in trace.turns if turn.status != "ok"]),
+        "cut": len([turn for turn in trace.turns if turn.cut]),
+        "tampered": len([turn for turn in trace.turns if turn.tampered]),
     }
     if trace.attack or trace.attacked:
         outline["attack"] = trace.attack or "attacked"
@@ -202,26 +238,33 @@ def learned_graphs(run: RunFolder) -> list[dict[str, Any]]:
     folders = run.all_learned()
     graphs = []
     for folder in folders:
-        if not (steps := list(folder.learning())):
+        steps = list(folder.learning())
+        if not steps:
             continue
         values = len(steps) * len(steps[0].agents) ** 2 * len(steps[0].probabilities)
-        every = -(-values * len(folders) // MOST_VALUES)
-        last = {one.stage: one for one in steps}
-        kept = []
-        for step in (one for one in steps if one.step % every == 0 or one is last[one.stage]):
-            matrices = {
-                kind: [[None if p is None else round(100 * p) for p in row] for row in rows]
-                for kind, rows in step.probabilities.items()
-            }
-            edges = sum(step.edges.values())
-            kept.append({"stage": step.stage, "step": step.step, "edges": edges, "probabilities": matrices})
-        name, agents = folder.path.name, steps[0].agents
-        graphs.append({"name": name, "agents": agents, "attacked": attacked_agents(run, name), "steps": kept})
+        interval = math.ceil(values * len(folders) / MOST_VALUES)
+        last = {step.stage: step for step in steps}
+        shown = []
+        for step in steps:
+            if step.step % interval == 0 or step is last[step.stage]:
+                probabilities = {kind: _per_cent(rows) for kind, rows in step.probabilities.items()}
+                edges = sum(step.edges.values())
+                shown.append({"stage": step.stage, "step": step.step, "edges": edges, "probabilities": probabilities})
+        name = folder.path.name
+        attacked = attacked_agents(run, name)
+        graphs.append({"name": name, "agents": steps[0].agents, "attacked": attacked, "steps": shown})
     return graphs
+
+
+def _per_cent(rows: Matrix) -> list[list[int | None]]:
+    return [[None if share is None else round(100 * share) for share in row] for row in rows]
 
 
 def attacked_agents(run: RunFolder, method: str) -> tuple[str, ...]:
     """Names the compromised agents of the first attacked discussion, of training (maybe shared) or evaluation."""
-    phases = [(folder, path.stem) for folder in run.all_learned() for path in folder.training_traces()]
-    first = (next(folder.traces(phase, only={0}), None) for folder, phase in [*phases, (run, f"evaluate-{method}")])
-    return next((trace.attacked for trace in first if trace and trace.attacked), ())
+    phases = [(graph, path.stem) for graph in run.all_learned() for path in graph.training_traces()]
+    for folder, phase in [*phases, (run, f"evaluate-{method}")]:
+        first = next(folder.traces(phase, only={0}), None)
+        if first is not None and first.attacked:
+            return first.attacked
+    return ()

@@ -11,9 +11,11 @@ import numpy.typing as npt
 import pandas as pd
 
 from actors.messages import derive_seed
+from experiments.analysis.intervals import Clusters, cluster_totals
+from experiments.analysis.paired import UNKNOWN, adjusted_tests, verdict
+from experiments.analysis.rounding import rounded
 from experiments.analysis.scores import by_method
-from experiments.analysis.statistics import Clusters, PairedTest, cluster_totals
-from experiments.analysis.summary import UNKNOWN, RunFacts, adjusted_tests, rounded, verdict
+from experiments.analysis.statistics import PairedTest
 from experiments.datasets.item import Dataset, Item, Subset
 from experiments.records.recorder import RunFolder
 from topologies.betting import capitals
@@ -26,31 +28,38 @@ MEANS = np.linspace(-1, 1, 2001)  # against which bets are made: an interval is 
 def looks(dataset: Dataset, seed: int) -> list[Subset]:
     """Makes the data set up to each look. Whole clusters of questions come in a random order, by seed."""
     clusters: dict[str, list[Item]] = {}
-    of_group: dict[str, str] = {}
+    cluster_of_group: dict[str, str] = {}
     for item in dataset.evaluate():
         # Variants of one question stay together, with the first one's cluster.
-        name = of_group.setdefault(item.group or item.question.id, item.cluster or item.group or item.question.id)
+        group = item.group or item.question.id
+        name = cluster_of_group.setdefault(group, item.cluster or group)
         clusters.setdefault(name, []).append(item)
-    found: list[Subset] = []
+    subsets = []
     items: list[Item] = []
+    last = 0  # questions at the last look
     for name in sorted(clusters, key=lambda name: (derive_seed(seed, "look", name), name)):
         items.extend(clusters[name])
-        if len(items) - (len(found[-1].items) if found else 0) >= QUESTIONS:
-            found.append(Subset(dataset, tuple(items)))
-    return found if found and len(found[-1].items) == len(items) else [*found, Subset(dataset, tuple(items))]
+        if len(items) - last >= QUESTIONS:
+            subsets.append(Subset(dataset, tuple(items)))
+            last = len(items)
+    if last < len(items) or not subsets:
+        subsets.append(Subset(dataset, tuple(items)))
+    return subsets
 
 
 def test_so_far(run: RunFolder, pair: Sequence[str], look: Dataset, margin: float) -> Mapping[str, Any] | None:
     """Tests two methods on the recorded questions of a look. None without a shared one."""
     answers = by_method(run)
-    first, second = (answers.get(method, {}) for method in pair)
-    asked = dict.fromkeys(item.group or item.question.id for item in look.evaluate())
-    if not (shared := [id for id in asked if id in first and id in second]):
+    if not set(pair) <= answers.keys():
         return None
-    differences = [first[id].utility - second[id].utility for id in shared]
-    clusters = [first[id].cluster or id for id in shared]
-    (test,) = adjusted_tests([{**anytime_test(differences, clusters, margin)}], margin)
-    return dict(rounded(test | {"verdict": verdict(test)}))
+    first, second = (answers[method] for method in pair)
+    looked_at = dict.fromkeys(item.group or item.question.id for item in look.evaluate())
+    shared = [question for question in looked_at if question in first.index and question in second.index]
+    if not shared:
+        return None
+    differences = first["utility"][shared] - second["utility"][shared]
+    [test] = adjusted_tests([anytime_test(differences, first["cluster"][shared], margin)], margin)
+    return dict(rounded({**test, "verdict": verdict(test)}))
 
 
 def reached(run: RunFolder, pair: Sequence[str], look: Dataset, margin: float) -> bool:
@@ -59,16 +68,16 @@ def reached(run: RunFolder, pair: Sequence[str], look: Dataset, margin: float) -
     return test is not None and bool(test["verdict"] != UNKNOWN)
 
 
-def summarise(run: RunFolder, about: RunFacts, pair: Sequence[str], dataset: Dataset) -> dict[str, Any]:
+def summarise(run: RunFolder, pair: Sequence[str], dataset: Dataset, seed: int, margin: float) -> dict[str, Any]:
     """Returns the looks for metrics.json: the pair, questions asked and planned, and the test."""
-    count = sum(scored.method == pair[0] for scored in run.scores())
-    planned = looks(dataset, about.seed)
-    last = next((look for look in planned if len(look.items) >= count), planned[-1])
-    test = test_so_far(run, pair, last, about.margin)
+    asked = sum(scored.method == pair[0] for scored in run.scores())
+    planned = looks(dataset, seed)
+    last = next((look for look in planned if len(look.items) >= asked), planned[-1])
+    test = test_so_far(run, pair, last, margin)
     return {"pair": list(pair), "questions": len(last.items), "planned": len(planned[-1].items), "test": test}
 
 
-def anytime_test(differences: npt.ArrayLike, clusters: Clusters = (), margin: float = 0.0) -> PairedTest:
+def anytime_test(differences: npt.ArrayLike, clusters: Clusters = None, margin: float = 0.0) -> PairedTest:
     """Tests differences from -1 to 1 (n,). They may be looked at after every cluster.
 
     Bets are on the mean of each cluster, in their order, so the test is of the mean over clusters, each of which counts
@@ -77,15 +86,17 @@ def anytime_test(differences: npt.ArrayLike, clusters: Clusters = (), margin: fl
     """
     values = np.asarray(differences, dtype=np.float64)
     # Clusters in the order of their first values.
-    sums, sizes = cluster_totals(values, pd.factorize(np.asarray(clusters))[0] if len(clusters) else ())
+    numbers = None if clusters is None else pd.factorize(np.asarray(clusters))[0]
+    sums, sizes = cluster_totals(values, numbers)
     means = sums / sizes
     above, below = capitals(means, np.append(MEANS, -margin))
     highest = ((above + below) / 2).max(axis=0)
-    mean, kept = float(means.mean()), MEANS[highest[:-1] < 1 / ALPHA]
+    possible = MEANS[highest[:-1] < 1 / ALPHA]
+    mean = float(means.mean())
     return PairedTest(
         difference=mean,
         # Every mean may have been excluded at some time; then the last mean alone is left.
-        ci95=(min([mean, *kept]), max([mean, *kept])),
+        ci95=(min([mean, *possible]), max([mean, *possible])),
         p_value=float(min(1.0, 1 / highest[len(MEANS) // 2])),
         p_margin=float(min(1.0, 2 / above[:, -1].max())),
         n=len(values),

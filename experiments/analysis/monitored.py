@@ -9,82 +9,68 @@ capital and the others' mean is a test supermartingale at the true m. So the lea
 at any time with a probability of at most alpha (Ville's inequality; betting.py).
 """
 
-from collections.abc import Iterable, Mapping
-from functools import cache
-from math import nan
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 
-from actors.messages import Status, Trace
-from experiments.analysis.scores import answers, scorer
-from experiments.analysis.summary import Metrics
-from experiments.datasets.item import Dataset, Item
-from experiments.records.recorder import RunFolder
+from experiments.analysis.phase_tables import PhaseTables
+from experiments.analysis.run_facts import Metrics
 from topologies.betting import capitals
 from topologies.learning.spec import LearnerSpec
+from topologies.wiring import Bools, Floats
 
 TOLERANCE = 0.1  # a smaller fall is no change: the graph that is left is not that of training
 FIRST = 16  # bets begin with the first question, after this number, twice as many, and so on
 MEANS = np.linspace(-1, 1, 81)
+FINAL = "the final answer"
 
 
 def summarise(
-    run: RunFolder,
     learners: Mapping[str, LearnerSpec],
     shared_from: Mapping[str, str],
-    train: Iterable[Item],
-    dataset: Dataset,
+    trained: Mapping[str, Sequence[pd.DataFrame]],
+    evaluated: Mapping[str, pd.DataFrame],
 ) -> dict[str, Metrics]:
     """Finds who answers worse in the evaluation, by learned method. An agent has [since which question, after which it
     showed].
 
-    A method without records of both, as in a replayed run, has none. train: the items of training.
+    A method without records of both, as in a replayed run, has none.
+
+    trained: `agent_scores` of the stages of each graph. evaluated: of each method.
     """
-    items = {item.question.id: item for item in train}
-    asked = {item.question.id: item for item in dataset.evaluate()} if learners else {}
-
-    @cache
-    def trained(graph: str) -> pd.DataFrame:
-        """Reads the scores in a graph's training, from which several methods may have learned."""
-        folder = run.learned(graph)
-        traces = (trace for path in folder.training_traces() for trace in folder.traces(path.stem))
-        return scores_of(traces, items, dataset)
-
-    found: dict[str, Metrics] = {}
+    monitors: dict[str, Metrics] = {}
     for method, spec in learners.items():
-        of_graphs = map(trained, dict.fromkeys((shared_from.get(method, method), method)))
-        before = [scores for scores in of_graphs if len(scores)]
-        evaluated = scores_of(run.traces(f"evaluate-{method}"), asked, dataset)
-        if before and len(evaluated):
-            worse = fallen(pd.concat(before), evaluated, spec.modalities, spec.settings.error_rate)
-            names = (*next(run.traces(f"evaluate-{method}")).agents, "the final answer")
-            found[method] = {"monitor": {names[column]: list(shown) for column, shown in worse.items()}}
-    return found
+        # Several methods may have learned from the discussions of one.
+        graphs = dict.fromkeys((shared_from.get(method, method), method))
+        before = [scores for graph in graphs for scores in trained.get(graph, ()) if len(scores)]
+        if before and len(evaluated[method]):
+            worse = fallen(pd.concat(before), evaluated[method], spec.modalities, spec.settings.error_rate)
+            monitors[method] = {"monitor": {agent: list(shown) for agent, shown in worse.items()}}
+    return monitors
 
 
-def scores_of(traces: Iterable[Trace], items: Mapping[str, Item], dataset: Dataset) -> pd.DataFrame:
-    """Scores discussions, by question: each agent's mean, and last the final answer.
+def agent_scores(tables: PhaseTables) -> pd.DataFrame:
+    """Averages each agent's utility in each discussion, by what was asked. The last column is the final answer's.
 
     Failed turns are left out; so are discussions with a turn whose model or agent failed, and of unknown questions.
     """
-    utility, rows, questions = scorer(items, dataset.score), [], []
-    for trace in traces:
-        if trace.question in items and all(turn.status is not Status.FAILED for turn in trace.turns):
-            own: dict[str, list[float]] = {name: [] for name in trace.agents}
-            for turn in trace.turns:
-                if turn.agent in own and answers(turn):
-                    own[turn.agent].append(utility(trace.question, turn.answer))
-            means = (sum(scores) / len(scores) if scores else nan for scores in own.values())
-            rows.append([*means, utility(trace.question, trace.answer)])
-            # Variants of a question count as one.
-            questions.append(items[trace.question].group or trace.question)
-    return pd.DataFrame(rows, questions)
+    failed = tables.turns["line"][tables.turns["failed"]]
+    known = tables.discussions["utility"].notna() & ~tables.discussions["line"].isin(failed)
+    discussions = tables.discussions[known].set_index("line")
+    answered = tables.turns[tables.turns["answered"]]
+    means = answered.groupby(["line", "agent"])["utility"].mean().unstack()
+    agents = discussions["agents"].explode().dropna().unique()
+    scores = means.reindex(index=discussions.index, columns=agents)
+    scores[FINAL] = discussions["utility"]
+    return scores.set_axis(discussions["asked"])
 
 
 def fallen(
     trained: pd.DataFrame, evaluated: pd.DataFrame, modalities: Iterable[str], error_rate: float
-) -> dict[int, tuple[int, int]]:
+) -> dict[Any, tuple[int, int]]:
     """Finds columns that have become worse. Each has the evaluated question since which, and the one that showed it.
 
     trained, evaluated: scores from 0 to 1 of agents' own answers and, in the last column, of final ones, a row for each
@@ -94,39 +80,65 @@ def fallen(
     better graph, it has not changed.
     """
     kinds = np.array([*map(str, modalities), "none"])
-    peers = (kinds[:, None] == kinds) & ~np.eye(len(kinds), dtype=bool)
-    # The mean of each agent's peers in a discussion; 0 for one without any.
-    alone = dict.fromkeys(np.flatnonzero(~peers.any(0)), 0.0)
-    theirs, theirs_now = (
-        (of.fillna(0) @ peers / (of.notna() @ peers.astype(int)).replace(0, np.nan)).fillna(alone)
-        for of in (trained, evaluated)
-    )
+    peers_before = _peer_means(trained, kinds)
+    peers_after = _peer_means(evaluated, kinds)
     # Least squares, of all agents together.
-    x, y = (each - each.mean() for each in (theirs.where(trained.notna()), trained.where(theirs.notna())))
+    x = peers_before.where(trained.notna())
+    y = trained.where(peers_before.notna())
+    x = x - x.mean()
+    y = y - y.mean()
     slope = np.clip((x * y).sum().sum() / max((x * x).sum().sum(), 1e-9), 0, 1)
-    own, own_now, before, now = (
-        of.groupby(level=0, sort=False).mean().reset_index(drop=True)
-        for of in (trained, evaluated, trained - slope * theirs, evaluated - slope * theirs_now)
-    )
-    found = {}
-    for column in before:
-        seen, later = before[column].dropna().to_numpy(), now[column].dropna()
-        if not len(seen) or not len(later):
-            continue
-        # Bets from several questions on, with shares of the money that sum to less than 1.
-        starts = [0, *(FIRST * 2**i for i in range(len(later).bit_length()) if FIRST * 2**i < len(later))]
-        weights = 1 / np.arange(1.0, len(starts) + 1) / np.arange(2.0, len(starts) + 2)
-        # The part of the money that is not bet stays, as does that of bets that have not begun.
-        won = np.ones((len(starts), len(later), len(MEANS))) * weights[:, None, None]
-        for start, part in zip(starts, won, strict=True):
-            part[start:] *= capitals(later.to_numpy()[start:], np.maximum(MEANS - TOLERANCE, -1))[1]
-        below, end = won.sum(0) + 1 - weights.sum(), np.arange(1, len(later) + 1)
-        # The bet that has won most began about when the column became worse.
-        since = np.array(starts)[won[:, :, np.abs(MEANS - seen.mean()).argmin()].argmax(0)]
-        total = np.concatenate([[0.0], own_now[column][later.index].cumsum()])
-        worse = (total[end] - total[since]) / np.maximum(end - since, 1) < own[column].mean() - TOLERANCE
-        sure = worse & ((capitals(seen, MEANS)[0][-1] * below).min(1) >= len(kinds) / error_rate)
-        if sure.any():
-            first = int(sure.argmax())
-            found[int(column)] = int(later.index[since[first]]) + 1, int(later.index[first]) + 1
-    return found
+    own_before = _by_question(trained).mean()
+    own_after = _by_question(evaluated)
+    compared_before = _by_question(trained - slope * peers_before)
+    compared_after = _by_question(evaluated - slope * peers_after)
+
+    worse = {}
+    for column in trained:
+        before = compared_before[column].dropna().to_numpy()
+        after = compared_after[column].dropna()
+        if len(before) and len(after):
+            certain, since = _evidence(before, after.to_numpy(), error_rate / len(kinds))
+            # Its own scores since then are below those of training as well.
+            total = np.concatenate([[0.0], own_after[column][after.index].cumsum()])
+            end = np.arange(1, len(after) + 1)
+            means = (total[end] - total[since]) / np.maximum(end - since, 1)
+            sure = certain & (means < own_before[column] - TOLERANCE)
+            if sure.any():
+                first = int(sure.argmax())
+                worse[column] = int(after.index[since[first]]) + 1, int(after.index[first]) + 1
+    return worse
+
+
+def _peer_means(scores: pd.DataFrame, kinds: np.ndarray) -> pd.DataFrame:
+    """Averages each agent's peers in each discussion. 0 for an agent without any, NaN where none of them answered."""
+    peers = (kinds[:, None] == kinds) & ~np.eye(len(kinds), dtype=bool)
+    known = scores.notna().to_numpy()
+    answers = known @ peers.astype(int)
+    sums = scores.fillna(0).to_numpy() @ peers
+    means = np.divide(sums, answers, out=np.full(sums.shape, np.nan), where=answers > 0)
+    means[:, ~peers.any(axis=0)] = 0.0
+    return pd.DataFrame(means, index=scores.index, columns=scores.columns)
+
+
+def _by_question(scores: pd.DataFrame) -> pd.DataFrame:
+    return scores.groupby(level=0, sort=False).mean().reset_index(drop=True)
+
+
+def _evidence(before: Floats, after: Floats, error_rate: float) -> tuple[Bools, npt.NDArray[np.int64]]:
+    """Tells after each question (n,) if it is certain that the mean fell, and the question since which it did."""
+    # Bets from several questions on, with shares of the money that sum to less than 1.
+    later = FIRST * 2 ** np.arange(len(after).bit_length())
+    starts = np.array([0, *later[later < len(after)]])
+    numbers = np.arange(1.0, len(starts) + 1)
+    shares = 1 / numbers / (numbers + 1)
+    # The part of the money that is not bet stays, as does that of bets that have not begun.
+    won = np.ones((len(starts), len(after), len(MEANS))) * shares[:, None, None]
+    for start, part in zip(starts, won, strict=True):
+        part[start:] *= capitals(after[start:], np.maximum(MEANS - TOLERANCE, -1))[1]
+    below = won.sum(0) + 1 - shares.sum()
+    above = capitals(before, MEANS)[0][-1]
+    certain = (above * below).min(1) >= 1 / error_rate
+    # The bet that has won most began about when the mean fell.
+    nearest = np.abs(MEANS - before.mean()).argmin()
+    return certain, starts[won[:, :, nearest].argmax(0)]

@@ -5,14 +5,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from actors.messages import Source
-from experiments.analysis import agents, defended, turn_counts
+from experiments.analysis import agents, defended, findings, paired, turn_counts
 from experiments.analysis.agreement import agreement, concluded
+from experiments.analysis.discussion_records import read_turn_counts
 from experiments.analysis.embedded import LIMIT_TURNS, embed, learned_graphs, packed
 from experiments.analysis.gains import gains_table
 from experiments.analysis.page import LABELS, SCRIPTS, Section, page, pictures
 from experiments.analysis.result_table import ResultTable
-from experiments.analysis.run_table import game_table, paired_table, run_table
-from experiments.analysis.summary import Metrics, broken, metric_of, model_notes
+from experiments.analysis.run_facts import Metrics, metric_of, model_notes
+from experiments.analysis.run_table import game_table, run_table
 from experiments.config.setting_groups import CompareSettings
 from experiments.records import start, usage
 from experiments.records.recorder import RunFolder
@@ -26,6 +27,7 @@ def write_run_report(
     drawn: Sequence[Path],
     limit_turns: int = LIMIT_TURNS,
     *,
+    counts: Mapping[str, turn_counts.TurnCounts] | None = None,
     corpus: Iterable[Source] = (),
     seed: int = 0,
     margin: float = CompareSettings.margin,
@@ -34,23 +36,35 @@ def write_run_report(
 
     listed: the method whose discussions are listed at first.
     limit_turns: most turns that are embedded; the page names what is left out.
+    counts: of the run's turns by phase, where they are known already.
     corpus: the data set's sources, of which messages and searches are given titles.
     seed, margin: the run's.
     """
     embedded = embed(run, tuple(metrics["methods"]), limit_turns)
     embedded.sources = {source.id: source.title for source in corpus if source.id in embedded.named}
-    named = [method for method in metrics["methods"] if method not in broken(metrics)]
-    answers = {method: of for method, of in concluded(run, failures=1).items() if method in named}
+    without = findings.broken(metrics)
+    answers = {
+        method: of_method
+        for method, of_method in concluded(run, failures=1).items()
+        if method in metrics["methods"] and method not in without
+    }
     embedded.pairs = agreement(answers, seed, metric_of(metrics), margin, metrics["paired"])
+    facts = {"Seed": str(seed)}
     # From the discussions, because metrics.json does not name the attack.
     attacks = sorted({entry["attack"] for entry in embedded.entries if "attack" in entry})
-    graphs = learned_graphs(run)
-    facts = {"Seed": str(seed)} | ({"Attack": ", ".join(attacks)} if attacks else {}) | start.facts(run.path)
+    if attacks:
+        facts["Attack"] = ", ".join(attacks)
+    facts |= start.facts(run.path)
     partial = [group for group in embedded.groups if group.shown < group.recorded]
-    parts = "; ".join(f"{g.shown:,} of {g.recorded:,} of {g.label} (all: {g.file})" for g in partial)
+    parts = "; ".join(
+        f"{group.shown:,} of {group.recorded:,} of {group.label} (all: {group.file})" for group in partial
+    )
     note = f"The run has too many discussions for one page. This is a sample, drawn by ids alone: {parts}."
+    graphs = learned_graphs(run)
+    if counts is None:
+        counts = read_turn_counts(run, metrics["methods"])
     sections = (
-        *run_sections(run, metrics, drawn, facts),
+        *run_sections(run, metrics, drawn, facts, counts),
         Section("Learning", learned=packed(graphs) if graphs else ""),
         Section("Discussions", [note] if partial else [], discussions=embedded),
         Section("Configuration", text=run.config.read_text(encoding="utf-8")),
@@ -61,33 +75,35 @@ def write_run_report(
 
 
 def run_sections(
-    run: RunFolder, metrics: Metrics, drawn: Sequence[Path], facts: Mapping[str, str], traces: bool = True
+    run: RunFolder,
+    metrics: Metrics,
+    drawn: Sequence[Path],
+    facts: Mapping[str, str],
+    counts: Mapping[str, turn_counts.TurnCounts] | None = None,
 ) -> Iterator[Section]:
     """Yields what a page shows of a finished run before its discussions.
 
     facts: further ones of the summary.
-    traces: with the tables for which every trace is read.
+    counts: of turns by phase. Without them there are neither tables of turns nor of agents.
     """
-    known = {label: metrics[name] for name, label in LABELS.items()}
-    known |= {"Questions": f"{metrics['questions']:,}", "Methods": ", ".join(metrics["methods"]), **facts}
-    yield Section("Summary", model_notes(metrics["model"]), known)
+    named = {label: metrics[name] for name, label in LABELS.items()}
+    named |= {"Questions": f"{metrics['questions']:,}", "Methods": ", ".join(metrics["methods"]), **facts}
+    yield Section("Summary", model_notes(metrics["model"]), named)
     metric = metric_of(metrics)
-    judged = metrics.get("judged", {"paired": {}})["paired"]
-    ended = turn_counts.by_phase(run, metrics["methods"]) if traces else {}
-    used = [usage.cells(phase, metrics["questions"]) for phase in usage.by_phase(run).values()]
     title = f"Methods on {metrics['questions']:,} questions of {metrics['dataset']}"
-    tables = [
-        replace(run_table(metrics), title=title),
-        *([game_table(metrics["game"], metric)] if "game" in metrics else []),
-        *([gains_table(metrics)] if "gains" in metrics else []),
-        defended.defence_table(metrics),
-        paired_table(metrics["paired"], metric),
-        paired_table(judged, "Acc*"),
-        turn_counts.turns_table(ended),
-        turn_counts.reasons_table(ended),
-        ResultTable(usage.HEADERS, used, [*usage.notes(usage.total(run)), usage.TIMES], "Usage"),
-    ]
+    tables = [replace(run_table(metrics), title=title)]
+    if "game" in metrics:
+        tables.append(game_table(metrics["game"], metric))
+    if "gains" in metrics:
+        tables.append(gains_table(metrics))
+    tables.append(defended.defence_table(metrics))
+    tables.append(paired.paired_table(metrics["paired"], metric))
+    tables.append(paired.paired_table(metrics.get("judged", {"paired": {}})["paired"], "Acc*"))
+    asked = {phase: counted for phase, counted in (counts or {}).items() if counted.turns}
+    tables += [turn_counts.turns_table(asked), turn_counts.reasons_table(asked)]
+    phases = [usage.cells(phase, metrics["questions"]) for phase in usage.by_phase(run).values()]
+    tables.append(ResultTable(usage.HEADERS, phases, [*usage.notes(usage.total(run)), usage.TIMES], "Usage"))
     yield Section("Results", tables=[table for table in tables if table.rows])
-    if traces:
+    if counts is not None:
         yield Section("Agents", tables=agents.agent_tables(agents.read(run)))
     yield Section("Figures", pictures=tuple(pictures(drawn)))

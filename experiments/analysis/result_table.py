@@ -1,8 +1,9 @@
 """Tables of results with notes below them, and texts of their cells."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from string import Formatter
 from typing import Any
 
 from rich.console import Console
@@ -11,12 +12,59 @@ from rich.text import Text
 
 from actors.errors import visible
 
-Cell = Callable[[Mapping[str, Any]], str]  # from a row's measures to the text of its cell
-
 WIDTH_PLAIN = 110  # characters of a line in a log or a pipe, where no terminal gives a width
 WIDEST = 400  # characters of a table that is not shown on a terminal
 
 log = logging.getLogger(__name__)
+
+
+class _Unknown(Exception):
+    """A row has no value for its cell."""
+
+
+class _CellFormatter(Formatter):
+    """Fills a cell's format with a row. Besides Python's specifications there are `tenths` and `millions`."""
+
+    def get_value(self, key: int | str, args: Sequence[Any], row: Mapping[Any, Any]) -> Any:
+        value = row.get(key)
+        # NaN alone differs from itself.
+        if value is None or value != value:
+            raise _Unknown(key)
+        return value
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        if format_spec == "tenths":
+            return tenths(value)
+        if format_spec == "millions":
+            return f"{value / 1e6:.2f}"
+        return str(super().format_field(value, format_spec))
+
+
+def cell_text(form: str, row: Mapping[str, Any]) -> str:
+    """Writes a cell: a format such as `{f1:.3f}`, filled with a row's values.
+
+    Without one of them the cell has the text behind a bar, `{f1:.3f}|-`, or nothing.
+    """
+    known, _, otherwise = form.partition("|")
+    try:
+        return _CellFormatter().vformat(known, (), row)
+    except _Unknown:
+        return otherwise
+
+
+def row_cells(forms: Iterable[str], row: Mapping[str, Any]) -> tuple[str, ...]:
+    """Writes the cells of a row."""
+    return tuple(cell_text(form, row) for form in forms)
+
+
+def interval_form(mean: str, ci95: str) -> str:
+    """Makes the format of a mean with its interval in brackets, or a dash, by the names of both."""
+    return f"{{{mean}:.3f}} ({{{ci95}[0]:.3f}}-{{{ci95}[1]:.3f}})|-"
+
+
+def with_interval(mean: float | None, ci95: Sequence[float] | None) -> str:
+    """Writes a mean with its interval in brackets, or a dash without one."""
+    return cell_text(interval_form("mean", "ci95"), {"mean": mean, "ci95": ci95})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +96,16 @@ class ResultTable:
     def of(
         name: str,
         rows: Mapping[str, Mapping[str, Any]],
-        cells: Mapping[str, Cell],
+        cells: Mapping[str, str],
         notes: Sequence[str] = (),
         title: str = "",
         **more: Any,
     ) -> "ResultTable":
-        """Makes a row of cells, by header, for each of `rows`. Their keys are the first column, `name`."""
-        body = [(key, *(cell(row) for cell in cells.values())) for key, row in rows.items()]
+        """Makes a row for each of `rows`, whose keys are the first column, `name`.
+
+        cells: by header, the format of a row's cell (`cell_text`).
+        """
+        body = [(key, *row_cells(cells.values(), row)) for key, row in rows.items()]
         return ResultTable((name, *cells), body, notes, title, **more)
 
     def print(self, console: Console | None = None, further: Iterable[str] = ()) -> None:
@@ -64,69 +115,63 @@ class ResultTable:
         the cells of a row below each other. Elsewhere the table has all columns, and lines of text have 110 characters.
         """
         console = console or Console()
-        narrow = console.width if console.is_terminal else WIDTH_PLAIN
-        grid, left_out = self._grid(), 0
+        text_width = console.width if console.is_terminal else WIDTH_PLAIN
+        grid = self._grid()
         if not console.is_terminal:
             # A new console: the caller's must keep its width. A file can hold a line of any length.
-            console = Console(file=console.file, width=max(narrow, _width(grid)))
+            console = Console(file=console.file, width=max(text_width, _width(grid)))
+
+        left_out = 0
         while _width(grid) > console.width and left_out < len(self.spare):
             left_out += 1
             grid = self._grid(self.spare[:left_out])
         if _width(grid) > console.width:
-            # The cells of each row below each other.
-            grid, left_out = Table.grid(padding=(0, 2)), 0
-            for row in self.rows:
-                grid.add_row(Text(" ".join(map(visible, row[: self.names])), "bold"))
-                for name, cell in zip(self.headers[self.names :], row[self.names :], strict=True):
-                    grid.add_row(Text(f"  {visible(name)}"), Text(visible(cell)))
+            grid = self._list()
+            left_out = 0
+
         lines = [*self.notes, *further]
         if self.brief:
             for line in lines:
                 log.info(line)
             lines = [*self.brief]
-        if missing := [" ".join(name.split()) for name in self.spare[:left_out] if name in self.columns]:
+        missing = [" ".join(name.split()) for name in self.spare[:left_out] if name in self.columns]
+        if missing:
             lines.append(f"No room for {', '.join(missing)}: see the report, or use a wider terminal.")
+
+        # As Text: rich would read square brackets as markup, and names between colons as emoji.
         if self.title:
-            console.print(Text(visible(self.title), "bold"), width=narrow)
+            console.print(Text(visible(self.title), "bold"), width=text_width)
         console.print(grid)
         console.print()
         for line in lines:
-            # As Text: rich would read square brackets as markup, and names between colons as emoji.
-            console.print(Text(visible(line)), width=narrow)
+            console.print(Text(visible(line)), width=text_width)
 
     def _grid(self, left_out: Sequence[str] = ()) -> Table:
+        """Lays out rows and columns, without those that are left out."""
         # One blank on each side: two columns are two apart.
         grid = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
-        kept = [i for i, name in enumerate(self.columns) if name not in left_out]
-        for i in kept:
+        shown = [i for i, name in enumerate(self.columns) if name not in left_out]
+        for i in shown:
             header = Text("\n".join(map(visible, self.columns[i].split("\n"))))
-            grid.add_column(header, justify="left" if i < self.names else "right", no_wrap=True, vertical="bottom")
+            side: Any = "left" if i < self.names else "right"
+            grid.add_column(header, justify=side, no_wrap=True, vertical="bottom")
         for number, row in enumerate(self.rows):
-            style = "bold" if number == self.total else None
-            grid.add_row(*(Text(visible(row[i])) for i in kept), style=style)
+            cells = [Text(visible(row[i])) for i in shown]
+            grid.add_row(*cells, style="bold" if number == self.total else None)
+        return grid
+
+    def _list(self) -> Table:
+        """Lays out the cells of each row below each other."""
+        grid = Table.grid(padding=(0, 2))
+        for row in self.rows:
+            grid.add_row(Text(" ".join(map(visible, row[: self.names])), "bold"))
+            for name, cell in zip(self.headers[self.names :], row[self.names :], strict=True):
+                grid.add_row(Text(f"  {visible(name)}"), Text(visible(cell)))
         return grid
 
 
 def _width(grid: Table) -> int:
     return Console(width=WIDEST).measure(grid).maximum
-
-
-def number(key: str, form: str = ".3f", missing: str = "", scale: float = 1) -> Cell:
-    """Makes the cells of a measure: its number over `scale`. A row without one has `missing`."""
-
-    def cell(row: Mapping[str, Any]) -> str:
-        value = row.get(key)
-        return missing if value is None else f"{value if scale == 1 else value / scale:{form}}"
-
-    return cell
-
-
-def with_interval(mean: float | None, ci95: Sequence[float] | None) -> str:
-    """Writes a mean with its interval in brackets, or a dash without one."""
-    if mean is None or ci95 is None:
-        return "-"
-    low, high = ci95
-    return f"{mean:.3f} ({low:.3f}-{high:.3f})"
 
 
 def tenths(number: float) -> str:

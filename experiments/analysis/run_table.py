@@ -6,42 +6,32 @@ from typing import Any
 from experiments.analysis import judged
 from experiments.analysis.findings import in_short
 from experiments.analysis.gains import control_names
-from experiments.analysis.result_table import Cell, ResultTable, number, tenths, with_interval
-from experiments.analysis.summary import CERTIFIED, SIGNIFICANT, TROUBLES, Metrics, metric_of, model_notes, verdict_text
+from experiments.analysis.result_table import ResultTable, interval_form
+from experiments.analysis.run_facts import Metrics, metric_of, model_notes
+from experiments.analysis.summary import CERTIFIED, TROUBLES
 from experiments.records.trials import LEARNED_FROM
 
-# Columns that a narrow terminal leaves out, the least wanted first.
+# Columns that a narrow terminal leaves out, the least important first.
 SPARE = ("strict\nEM", "F1", "train\nMtok", "calls", "reply\ntokens", "edges", "edge\nP/R", "path\nP/R")
 
-
-def _precision_recall(of: str) -> Cell:
-    return lambda row: "/".join(f"{row[name]:.2f}" for name in (f"{of}_precision", f"{of}_recall") if name in row)
-
-
 # Header and cells of each measure, in the order of columns.
-MEASURES: dict[str, tuple[str, Cell]] = {
-    "attack_success": ("attack\nsuccess", number("attack_success")),
-    "attack_retrieved": ("attack\nretrieved", number("attack_retrieved")),
-    **{name: (f"certified\nf={f}", number(name)) for name, f in CERTIFIED.items()},
-    "strict_em": ("strict\nEM", number("strict_em")),
-    "f1": ("F1", number("f1")),
-    "acc_star": ("Acc*", number("acc_star")),
-    "path_recall": ("path\nP/R", _precision_recall("path")),
-    "edge_recall": ("edge\nP/R", _precision_recall("edge")),
-    "prompt_tokens": ("prompt\ntokens", number("prompt_tokens", ",.0f")),
-    "completion_tokens": ("reply\ntokens", number("completion_tokens", ",.0f")),
-    "calls": ("calls", lambda row: "" if row.get("calls") is None else tenths(row["calls"])),
-    "edges": ("edges", lambda row: "" if row.get("edges") is None else tenths(row["edges"])),
-    "training_tokens": ("train\nMtok", number("training_tokens", ".2f", scale=1e6)),
-    **{name: (name.replace("_", "\n"), number(name, ",")) for name in TROUBLES},
-    "silent_turns": ("silent\nturns", lambda row: f"{row.get('silent_turns', 0) / max(1, row['turns']):.1%}"),
-    "repairs": (
-        "repairs\n(tokens)",
-        lambda row: (
-            f"{row['repairs'] / max(1, row['turns']):.1%}"
-            + (f" ({row['repair_share']:.1%})" if "repair_share" in row else "")
-        ),
-    ),
+MEASURES = {
+    "attack_success": ("attack\nsuccess", "{attack_success:.3f}"),
+    "attack_retrieved": ("attack\nretrieved", "{attack_retrieved:.3f}"),
+    **{name: (f"certified\nf={number}", f"{{{name}:.3f}}") for name, number in CERTIFIED.items()},
+    "strict_em": ("strict\nEM", "{strict_em:.3f}"),
+    "f1": ("F1", "{f1:.3f}"),
+    "acc_star": ("Acc*", "{acc_star:.3f}"),
+    "path_recall": ("path\nP/R", "{path_precision:.2f}/{path_recall:.2f}"),
+    "edge_recall": ("edge\nP/R", "{edge_precision:.2f}/{edge_recall:.2f}"),
+    "prompt_tokens": ("prompt\ntokens", "{prompt_tokens:,.0f}"),
+    "completion_tokens": ("reply\ntokens", "{completion_tokens:,.0f}"),
+    "calls": ("calls", "{calls:tenths}"),
+    "edges": ("edges", "{edges:tenths}"),
+    "training_tokens": ("train\nMtok", "{training_tokens:millions}"),
+    **{name: (name.replace("_", "\n"), f"{{{name}:,}}") for name in TROUBLES},
+    "silent_turns": ("silent\nturns", "{silent_share:.1%}"),
+    "repairs": ("repairs\n(tokens)", "{repairs_text}"),
 }
 NOTES = {
     "training_tokens": "Train: millions of tokens of all discussions that a graph was learned from.",
@@ -57,86 +47,88 @@ NOTES = {
 
 def run_table(metrics: Metrics) -> ResultTable:
     """Makes a row per method, without columns that no method has. Tokens and calls are per question."""
-    metric, clean = metric_of(metrics), metrics.get("clean", {})
+    metric = metric_of(metrics)
+    clean = metrics.get("clean", {})
     # Judged figures are in another part of metrics.json.
-    judged_rows = metrics.get("judged", {}).get("methods", {})
-    rows = {
-        name: {**row, **({"acc_star": judged_rows.get(name, {}).get("acc_star")} if judged_rows else {})}
-        for name, row in metrics["methods"].items()
-        if name not in (*clean.values(), *control_names(metrics))
-    }
+    judgements = metrics.get("judged", {}).get("methods", {})
+    hidden = {*clean.values(), *control_names(metrics)}
+    rows = {}
+    for method, measures in metrics["methods"].items():
+        if method not in hidden:
+            rows[method] = _shown(measures)
+            if judgements:
+                rows[method]["acc_star"] = judgements.get(method, {}).get("acc_star")
 
-    def change(row: Mapping[str, Any]) -> str:
-        known = row["clean"] is not None and row["utility"] is not None
-        return f"{row['utility'] - row['clean']:+.3f}" if known else ""
-
-    def utility(row: Mapping[str, Any]) -> str:
-        return with_interval(row["utility"], row["ci95"])
-
-    columns: dict[str, Cell] = {f"{metric} (95% interval)": utility}
+    utility = interval_form("utility", "ci95")
+    columns = {f"{metric} (95% interval)": utility}
     if clean:
-        for name, twin in clean.items():
-            rows[name]["clean"] = metrics["methods"][twin]["utility"]
-        attacked = f"attacked {metric}\n(95% interval)"
-        columns = {f"clean\n{metric}": number("clean"), attacked: utility, "change": change}
+        for method, twin in clean.items():
+            rows[method]["clean"] = metrics["methods"][twin]["utility"]
+            if None not in (rows[method]["clean"], rows[method]["utility"]):
+                rows[method]["change"] = rows[method]["utility"] - rows[method]["clean"]
+        columns = {
+            f"clean\n{metric}": "{clean:.3f}",
+            f"attacked {metric}\n(95% interval)": utility,
+            "change": "{change:+.3f}",
+        }
     # Every row counts its repairs, also where there are none.
     known = {name for row in rows.values() for name in row if name != "repairs" or row[name]}
-    columns |= {header: cell for name, (header, cell) in MEASURES.items() if name in known}
+    columns |= {header: form for name, (header, form) in MEASURES.items() if name in known}
+
     brief = list(in_short(metrics))
     notes = [*brief]
-    if steady := [name for name, row in metrics["methods"].items() if row.get("monitor") == {}]:
+    steady = [method for method, row in metrics["methods"].items() if row.get("monitor") == {}]
+    if steady:
         graphs = ", ".join(steady)
         notes.append(f"Monitor: no agent was found to answer worse than in training, along the graphs of {graphs}.")
     notes.append(f"{metrics['questions']:,} questions of {metrics['dataset']}; tokens and calls are per question.")
     notes += shared_notes([metrics])
-    if cut := sum(row.get("cut_turns", 0) for row in metrics["methods"].values()):
+    cut = sum(row.get("cut_turns", 0) for row in metrics["methods"].values())
+    if cut:
         notes.append(f"{cut:,} turns were asked without some of their evidence, which did not fit the model's context.")
     notes += [note.format(metric=metric) for name, note in NOTES.items() if name in known]
-    notes += judged.notes(metrics["judged"]) if judged_rows else []
+    if judgements:
+        notes += judged.notes(metrics["judged"])
     brief += model_notes(metrics["model"])
     return ResultTable.of("method", rows, columns, notes, spare=SPARE, brief=brief)
 
 
-def paired_table(paired: Mapping[str, Metrics], metric: str) -> ResultTable:
-    """Makes a row per paired test of metrics.json; `metric` names the scores."""
-    cells: dict[str, Cell] = {
-        "difference": number("difference", "+.3f"),
-        "95% interval": lambda test: "{:+.3f} to {:+.3f}".format(*test["ci95"]),
-        "p": number("p_value", ".2g"),
-        "adjusted p": number("p_holm", ".2g"),
-        "better on": number("wins", ","),
-        "worse on": number("losses", ","),
-        "questions": number("n", ","),
-        "finding": verdict_text,
-    }
-    notes = (
-        f"Sign-flip tests on the same questions. P-values are adjusted for {len(paired):,} tests by Holm's method; a "
-        f"difference is shown where the interval excludes 0 and the adjusted p-value is below {SIGNIFICANT}; "
-        "not worse: the interval lies above minus the margin.",
-    )
-    rows = {pair.replace(" vs ", " minus "): test for pair, test in paired.items()}
-    return ResultTable.of("methods", rows, cells, notes, f"Paired tests of {metric}")
+def _shown(measures: Mapping[str, Any]) -> dict[str, Any]:
+    """Adds shares of turns to a method's measures."""
+    turns = max(1, measures.get("turns", 0))
+    repairs = f"{measures.get('repairs', 0) / turns:.1%}"
+    if "repair_share" in measures:
+        repairs += f" ({measures['repair_share']:.1%})"
+    return {**measures, "silent_share": measures.get("silent_turns", 0) / turns, "repairs_text": repairs}
 
 
 def game_table(game: Mapping[str, Any], metric: str) -> ResultTable:
     """Makes a row per defence: its scores without an attack, under each, and in its worst case."""
-    rows = {name: {**row, **row["utilities"]} for name, row in game["defences"].items()}
-    cells: dict[str, Cell] = {name: number(name, ".2f") for row in rows.values() for name in row["utilities"]}
-    cells |= {"worst (95%)": lambda row: with_interval(row["worst"], row["ci95"]), "share": number("share", ".2f")}
+    rows = {name: {**row, "scores": [*row["utilities"].values()]} for name, row in game["defences"].items()}
+    attacks = next(iter(game["defences"].values()))["utilities"]
+    cells = {
+        # By number: a name may hold any characters.
+        **{name: f"{{scores[{number}]:.2f}}" for number, name in enumerate(attacks)},
+        "worst (95%)": interval_form("worst", "ci95"),
+        "share": "{share:.2f}",
+    }
     mixed = ", ".join(f"{name} {share:.2f}" for name, share in game["attacks"].items() if share)
-    notes = (
+    notes = [
         f"Value: {metric} {game['trained']:.3f} on training questions, {game['value']:.3f} on these.",
         f"Share: of a defence in the mix that is best in training. Against it attackers mix {mixed}.",
-        f"Exploitability: {game['response']}, the best response to it, takes {game['exploitability']:.3f} more.",
-        f"Adaptive: best responses to each defence. They take {game['gain']:.3f} more, as a mean, than other attacks.",
+        "Exploitability: {response}, the best response to it, takes {exploitability:.3f} more.".format(**game),
+        "Adaptive: best responses to each defence. They take {gain:.3f} more, as a mean, than other attacks.".format(
+            **game
+        ),
         *("{}: {response} takes {gain:.3f} more than {usual}.".format(name, **row) for name, row in rows.items()),
         "Worst: the lowest of a row; with a probability of .95 all intervals of the column are right.",
-    )
+    ]
     return ResultTable.of("defence", rows, cells, notes, f"{metric} of defences under attack")
 
 
 def shared_notes(runs: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """Yields a note for each graph learned from another's discussions, whose tokens are counted there."""
-    rows = [(method, row) for metrics in runs for method, row in metrics["methods"].items() if LEARNED_FROM in row]
-    for method, source in dict.fromkeys((method, row[LEARNED_FROM]) for method, row in rows):
+    rows = [row for metrics in runs for row in metrics["methods"].items()]
+    sources = dict.fromkeys((method, row[LEARNED_FROM]) for method, row in rows if LEARNED_FROM in row)
+    for method, source in sources:
         yield f"{method} was learned from the discussions of {source}, whose tokens are counted there, once."

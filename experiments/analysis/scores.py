@@ -1,41 +1,93 @@
-"""Recorded scores by method and question: of finished runs, as matrices of trials, and by parts of a benchmark."""
+"""Recorded scores as frames: by method and question, as matrices of trials, and by parts of a benchmark."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import pandas as pd
 
 from actors.errors import UserError
-from actors.messages import Message, Status
+from experiments.analysis.arrow_tables import run_tables
+from experiments.analysis.intervals import score_interval
 from experiments.config.config import Config
 from experiments.config.saved import read
-from experiments.datasets.item import Item, Score
 from experiments.judging.judgements import judged, similarities
+from experiments.judging.rubric import CORRECT
 from experiments.records.recorder import RunFolder
-from experiments.records.records import Scored, by_question
 from experiments.records.trials import TRIALS, TrialResult
-from topologies.wiring import Floats
 
-Answers = Mapping[str, Mapping[str, Scored]]  # by method and question
+Answers = Mapping[str, pd.DataFrame]  # by method: the columns of the users' table `scores`, by question
 
 MOST_VALUES = 20  # values per tag; a tag with more, such as an id or a page title, would fill a report with tiny groups
 
+# Columns of a group that are the least, or the sum, of its questions.
+LOWEST = ["utility", "f1", "strict_em", "certified", "acc_star"]
+SUMMED = ["prompt_tokens", "completion_tokens", "calls", "edges", "failed_turns", "cut_turns", "failed_calls", "tokens"]
 
-def by_method(run: RunFolder, failed: bool = False) -> dict[str, dict[str, Scored]]:
-    """Reads every method's answers by question id, in order. A group's questions count as one.
+
+def read_scores(run: RunFolder) -> pd.DataFrame:
+    """Reads the users' table `scores` with further columns. The cluster of a question without one is the question.
+
+    tokens: prompt and completion. asked: the question's group, or the question itself.
+    acc_star: 1 for an answer that a judge accepted, else 0.
+    caption_similarity: share of the descriptions of pictures that the judge finds the same as people's.
+    """
+    scores = run_tables(run)["scores"].to_pandas()
+    scores["tokens"] = scores["prompt_tokens"] + scores["completion_tokens"]
+    scores["asked"] = scores["group"].where(scores["group"] != "", scores["question"])
+    scores["cluster"] = scores["cluster"].where(scores["cluster"] != "", scores["asked"])
+    shares = similarities(run)
+    answered = zip(scores["method"], scores["question"], strict=True)
+    scores["caption_similarity"] = [shares.get(answer, math.nan) for answer in answered]
+    return scores.merge(read_judgements(run)[["method", "question", "acc_star"]], how="left")
+
+
+def read_judgements(run: RunFolder) -> pd.DataFrame:
+    """Reads judgements.jsonl: a grade and its costs for each method and question, and `acc_star`, 1 where accepted.
+
+    judge: its digest. The grade of a judgement that failed is NaN.
+    """
+    names = ("method", "question", "judge", "grade", "calls", "prompt_tokens", "completion_tokens")
+    values = attrgetter(*names[:3], *(f"judgement.{name}" for name in names[3:]))
+    judgements = pd.DataFrame(map(values, judged(run)), columns=names).astype({"grade": float})
+    judgements["acc_star"] = (judgements["grade"] >= CORRECT).astype(float)
+    return judgements
+
+
+def by_method(run: RunFolder, failed: bool = False) -> dict[str, pd.DataFrame]:
+    """Reads every method's answers by question, in order. A group's questions count as one.
+
+    That has the lowest score and the summed cost of the questions, and the first one's other columns.
 
     failed: with those in whose discussion a turn failed, which count in no mean and no comparison.
     """
-    answers: dict[str, dict[str, Scored]] = {}
-    for scored in by_question(run.scores()):
-        if failed or not scored.failed_calls:
-            answers.setdefault(scored.method, {})[scored.question] = scored
+    scores = read_scores(run)
+    groups = scores.fillna(dict.fromkeys(LOWEST, -1.0)).groupby(["method", "asked"])
+    answers = scores.drop_duplicates(["method", "asked"]).set_index(["method", "asked"])
+    # The least of some of a group's values may not be the least of all: where one is missing, so is the group's.
+    answers[LOWEST] = groups[LOWEST].min().replace(-1.0, math.nan)
+    answers[SUMMED] = groups[SUMMED].sum()
+    if not failed:
+        answers = answers[answers["failed_calls"] == 0]
     # Records come in the order of completion, which no sum may depend on.
-    return {method: dict(sorted(of_method.items())) for method, of_method in answers.items()}
+    by_name = answers.groupby(level="method", sort=False)
+    return {method: of_method.droplevel("method").sort_index() for method, of_method in by_name}
+
+
+def sound(answers: Answers, failures: float) -> dict[str, pd.DataFrame]:
+    """Leaves out failed questions. A method of which more than the share `failures` failed loses all.
+
+    answers: by method and question, with failed ones.
+    """
+    kept = {}
+    for method, recorded in answers.items():
+        failed = recorded["failed_calls"] > 0
+        kept[method] = recorded[~failed] if failed.sum() <= failures * len(recorded) else recorded[:0]
+    return kept
 
 
 @dataclass(frozen=True)
@@ -51,35 +103,14 @@ class FinishedRun:
     metrics: Mapping[str, Any] = field(default_factory=dict)
 
     @cached_property
-    def answers(self) -> dict[str, dict[str, Scored]]:
+    def answers(self) -> dict[str, pd.DataFrame]:
         """Answers `by_method`, without failed ones."""
         return by_method(self.folder)
-
-    @cached_property
-    def clusters(self) -> dict[str, str]:
-        """Cluster of every question. A question without one is its own."""
-        return {id: one.cluster or id for of in self.answers.values() for id, one in of.items()}
 
     @cached_property
     def config(self) -> Config:
         """Saved configuration. Raises UserError where it is damaged."""
         return read(self.folder.config)
-
-    @cached_property
-    def judged(self) -> dict[str, dict[tuple[str, str], float]]:
-        """A judge's findings, by measure, then by method and question.
-
-        `acc_star` is 1 for an accepted answer, else 0; of a group the least of its questions, as `by_question` does
-        with utility. `caption_similarity` is the share of descriptions that show the same as people's.
-        """
-        correct = {(line.method, line.question): float(line.judgement.correct) for line in judged(self.folder)}
-        grades: dict[tuple[str, str], float] = {}
-        # Judgements do not name groups, scores do; without judgements the file need not be read.
-        for scored in self.folder.scores() if correct else ():
-            if (grade := correct.get((scored.method, scored.question))) is not None:
-                key = scored.method, scored.group or scored.question
-                grades[key] = min(grades.get(key, 1.0), grade)
-        return {"acc_star": grades, "caption_similarity": similarities(self.folder)}
 
 
 def read_trials(folder: Path, results: Sequence[TrialResult]) -> list[FinishedRun]:
@@ -87,48 +118,25 @@ def read_trials(folder: Path, results: Sequence[TrialResult]) -> list[FinishedRu
 
     Raises UserError when the records of a trial are missing or damaged.
     """
-    trials = [
-        FinishedRun(RunFolder(folder / TRIALS / each.name), each.values, each.seed, each.metrics)
-        for each in results
-        if not each.stopped
-    ]
-    for trial in trials:
-        if lacking := [method for method in trial.metrics.get("methods", ()) if not trial.answers.get(method)]:
-            raise UserError(
-                f"{trial.folder.path} has no scores of {lacking[0]}: restore its scores.jsonl, or delete its line from "
-                "trials.jsonl and resume the sweep"
-            )
+    trials = []
+    for result in results:
+        if result.stopped:
+            continue
+        trial = FinishedRun(RunFolder(folder / TRIALS / result.name), result.values, result.seed, result.metrics)
+        for method in result.metrics.get("methods", ()):
+            if method not in trial.answers:
+                raise UserError(
+                    f"{trial.folder.path} has no scores of {method}: restore its scores.jsonl, or delete its line from "
+                    "trials.jsonl and resume the sweep"
+                )
+        trials.append(trial)
     return trials
 
 
-def sound(answers: Answers, failures: float) -> dict[str, dict[str, Scored]]:
-    """Leaves out failed questions. A method of which more than the share `failures` failed loses all.
-
-    answers: by method and question, with failed ones.
-    """
-    kept = {method: {id: one for id, one in of.items() if not one.failed_calls} for method, of in answers.items()}
-    return {
-        method: {} if len(answers[method]) - len(of) > failures * len(answers[method]) else of
-        for method, of in kept.items()
-    }
-
-
-def answers(turn: Message) -> bool:
-    """True for a turn with an answer, or with reasons for having none. A step of a system has fields instead."""
-    return turn.status is Status.OK and (turn.answer is not None or bool(turn.content and not turn.fields))
-
-
-def scorer(items: Mapping[str, Item], score: Callable[[Item, str | None], Score]) -> Callable[[str, str | None], float]:
-    """Makes a function that scores an answer to a question by its id.
-
-    It scores equal answers once: agents repeat each other's, and scoring lists takes long. score: the data set's.
-    """
-    return cache(lambda question, answer: score(items[question], answer).utility)
-
-
-def as_matrix(trials: Sequence[Mapping[str, float]], questions: Sequence[str]) -> Floats:
-    """Arranges scores as [trials, questions]. NaN where a trial lacks a question."""
-    return np.array([[trial.get(question, math.nan) for question in questions] for trial in trials])
+def mean_and_interval(answers: pd.DataFrame, seed: int, measure: str = "utility") -> tuple[float, tuple[float, float]]:
+    """Averages a measure of answers. Returns the mean and its 95% interval by clusters of questions. None counts 0."""
+    values = answers[measure].fillna(0.0)
+    return float(values.mean()), score_interval(values, seed, answers["cluster"])
 
 
 def by_tag(answers: Answers, tags: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, dict[str, Any]]]:
@@ -139,25 +147,19 @@ def by_tag(answers: Answers, tags: Mapping[str, Mapping[str, str]]) -> dict[str,
     tags that have one value only. A mean is over the questions that the method has; there is none without any.
     """
     parts: dict[str, dict[str, list[str]]] = {}
-    # Sorted, because records come in the order of completion, which differs between runs.
-    for question in sorted(tags):
-        for tag, values in tags[question].items():
-            # An empty tag value splits into one empty text, which is no group.
+    for question, values_of in tags.items():
+        for tag, values in values_of.items():
+            # An empty value splits into one empty text, which is no group.
             for value in filter(None, values.split("+")):
                 parts.setdefault(tag, {}).setdefault(value, []).append(question)
-    return {
-        tag: {
-            value: {
-                "questions": len(questions),
-                # `fsum` is exact, so that the sum does not depend on the order of its terms.
-                "utility": {
-                    method: math.fsum(own) / len(own)
-                    for method, of in answers.items()
-                    if (own := [of[question].utility for question in questions if question in of])
-                },
-            }
-            for value, questions in sorted(values.items())
-        }
-        for tag, values in sorted(parts.items())
-        if 1 < len(values) <= MOST_VALUES
-    }
+    means: dict[str, dict[str, dict[str, Any]]] = {}
+    for tag, groups in sorted(parts.items()):
+        if 1 < len(groups) <= MOST_VALUES:
+            means[tag] = {}
+            for value, questions in sorted(groups.items()):
+                by_name = {
+                    method: of_method["utility"].reindex(questions).mean() for method, of_method in answers.items()
+                }
+                utility = {method: mean for method, mean in by_name.items() if not math.isnan(mean)}
+                means[tag][value] = {"questions": len(questions), "utility": utility}
+    return means

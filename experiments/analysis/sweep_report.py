@@ -1,11 +1,10 @@
 """A sweep's table, sweep.json, sweep.csv and page. A combination of values has a row for each method."""
 
 import json
-import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import chain
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 from urllib.parse import quote
 
@@ -13,19 +12,31 @@ import pandas as pd
 from markupsafe import Markup
 
 from actors.messages import derive_seed
-from experiments.analysis.compare import KIND, UNATTACKED, Arm, arms_of_trials, merge, methods_in, varied
+from experiments.analysis.compare import KIND, UNATTACKED, Arm, arms_of_trials, clusters_of, merge, methods_in, varied
 from experiments.analysis.page import LABELS, REPORT, Section, page, pictures
-from experiments.analysis.result_table import Cell, ResultTable, number, plain, short_keys, shown, tenths, with_interval
+from experiments.analysis.result_table import ResultTable, interval_form, plain, row_cells, short_keys, shown
+from experiments.analysis.rounding import rounded
+from experiments.analysis.run_facts import EMBEDDED_NOTE, model_notes
 from experiments.analysis.scores import read_trials
-from experiments.analysis.summary import EMBEDDED_NOTE, model_notes, rounded
 from experiments.analysis.worst_case import worst_cases
 from experiments.records import start
 from experiments.records.run_files import write_atomically
 from experiments.records.trials import TRIALS, TrialResult, read_results
 
-AVERAGED = ("strict_em", "f1", "prompt_tokens", "completion_tokens", "calls", "edges", "training_tokens")
+AVERAGED = ("utility", "strict_em", "f1", "prompt_tokens", "completion_tokens", "calls", "edges", "training_tokens")
 # Measured under attack only, so a mean is over the trials that have the value; of the others, over all or none.
 ATTACKED = ("attack_success", "attack_retrieved", "auc_attacker", "honest_edges_cut")
+UTILITY = interval_form("utility", "ci95")
+# Columns of measures, with or without one of the rows that has them.
+OPTIONAL = {
+    "strict EM": ("strict_em", "{strict_em:.3f}|-"),
+    "tokens": ("prompt_tokens", "{tokens:,.0f}"),
+    "training tokens": ("training_tokens", "{training_tokens:,.0f}"),
+    "edges": ("edges", "{edges:tenths}"),
+    **{name.replace("_", " "): (name, f"{{{name}:.3f}}|-") for name in ATTACKED},
+}
+TRIAL_COSTS = {"tokens": "{tokens:,.0f}", "edges": "{edges:tenths}", "failed turns": "{failed_turns:,}"}
+REACHED = "Worst case: the lowest of all attacks; all its 95% intervals hold at once, over questions and seeds."
 
 
 @dataclass(frozen=True)
@@ -44,6 +55,12 @@ class SweepRow:
     ci95: tuple[float, float] | None
     means: Mapping[str, float]
 
+    @property
+    def measures(self) -> dict[str, Any]:
+        """Returns the means, with the interval and the sum of tokens."""
+        tokens = self.means.get("prompt_tokens", 0) + self.means.get("completion_tokens", 0)
+        return {**self.means, "ci95": self.ci95, "tokens": tokens}
+
 
 def sweep_rows(
     trials: Sequence[Arm], results: Sequence[TrialResult], seed: int, over: Collection[str] = ()
@@ -54,30 +71,34 @@ def sweep_rows(
     trials: the arms of each (`arms_of_trials`).
     """
     arms = {(json.dumps(dict(arm.values), sort_keys=True), arm.method): arm for arm in merge(trials, over)}
-    groups: dict[str, tuple[dict[str, Any], list[TrialResult]]] = {}
+    groups: dict[str, list[TrialResult]] = {}
     for result in results:
         # Sorted, because the order of keys has no meaning. Values can be lists, which cannot be keys.
-        values = {key: result.values[key] for key in sorted(result.values) if key not in over}
-        groups.setdefault(json.dumps(values, sort_keys=True), (values, []))[1].append(result)
+        values = {key: value for key, value in result.values.items() if key not in over}
+        groups.setdefault(json.dumps(values, sort_keys=True), []).append(result)
     rows = []
-    for key, (values, group) in groups.items():
+    for key, group in groups.items():
+        values = json.loads(key)
         finished = [trial for trial in group if not trial.stopped]
         stopped = len(group) - len(finished)
         # Trials that were stopped early have no evaluation, so only their training utility can be shown.
         if not finished:
-            utility = rounded(math.fsum(trial.utility or 0.0 for trial in group) / len(group))
+            utility = rounded(fmean(trial.utility or 0.0 for trial in group))
             rows.append(SweepRow(values, "", 0, stopped, None, {"training_utility": utility}))
         # In order of first appearance: trials of one row may have evaluated different methods.
         for method in dict.fromkeys(method for trial in finished for method in trial.metrics["methods"]):
-            of_method = [trial.metrics["methods"][method] for trial in finished if method in trial.metrics["methods"]]
+            measured = [trial.metrics["methods"][method] for trial in finished if method in trial.metrics["methods"]]
             low, high = rounded(arms[key, method].interval(derive_seed(seed, "sweep", key, method)))
-            means = {}
-            for name in ("utility", *AVERAGED, *ATTACKED):
-                known = [row[name] for row in of_method if row.get(name) is not None]
-                if len(known) == len(of_method) or (known and name in ATTACKED):
-                    means[name] = rounded(math.fsum(known) / len(known))
-            rows.append(SweepRow(values, method, len(of_method), stopped, (low, high), means))
+            means = rounded(_means(measured))
+            rows.append(SweepRow(values, method, len(measured), stopped, (low, high), means))
     return rows
+
+
+def _means(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Averages the measures of trials that all of them have, and those under attack that any has."""
+    measures = pd.DataFrame(rows).reindex(columns=[*AVERAGED, *ATTACKED]).astype(float)
+    averaged = measures[[*AVERAGED]].mean(skipna=False)
+    return dict(pd.concat([averaged, measures[[*ATTACKED]].mean()]).dropna())
 
 
 def recorded_rows(folder: Path, seed: int) -> list[SweepRow]:
@@ -90,13 +111,15 @@ def write(folder: Path, rows: Sequence[SweepRow], failed: Mapping[str, str], exp
     """Writes sweep.json and sweep.csv."""
     content = {"experiment": experiment, "rows": [asdict(row) for row in rows], "failed": dict(failed)}
     write_atomically(folder / "sweep.json", (json.dumps(content, indent=2) + "\n").encode())
-    keys, means = (dict.fromkeys(chain(*(getattr(row, name) for row in rows))) for name in ("values", "means"))
-    header = [*keys, "method", "seeds", "stopped", "ci95_low", "ci95_high", *means]
+    keys = dict.fromkeys(key for row in rows for key in row.values)
+    means = dict.fromkeys(name for row in rows for name in row.means)
     lines = []
     for row in rows:
-        values, (low, high) = {key: plain(value) for key, value in row.values.items()}, row.ci95 or ("", "")
+        values = {key: plain(value) for key, value in row.values.items()}
+        low, high = row.ci95 or ("", "")
         counts = {"method": row.method, "seeds": row.seeds, "stopped": row.stopped, "ci95_low": low, "ci95_high": high}
         lines.append({**values, **counts, **row.means})
+    header = [*keys, "method", "seeds", "stopped", "ci95_low", "ci95_high", *means]
     # Points of a sweep may set different keys. As objects, so that counts stay integers.
     table = pd.DataFrame(lines, columns=header, dtype=object)
     write_atomically(folder / "sweep.csv", table.to_csv(index=False, lineterminator="\n").encode())
@@ -110,31 +133,23 @@ def sweep_table(rows: Sequence[SweepRow], metric: str, model: str, further: Sequ
     keys = list(dict.fromkeys(key for row in rows for key in row.values))
     short = short_keys(keys)
     known = {name for row in rows for name in row.means}
-    measures: dict[str, Cell] = {
-        **({"strict EM": number("strict_em", missing="-")} if "strict_em" in known else {}),
-        "tokens": lambda means: f"{means['prompt_tokens'] + means['completion_tokens']:,.0f}",
-        **({"training tokens": number("training_tokens", ",.0f")} if "training_tokens" in known else {}),
-        "edges": lambda means: tenths(means["edges"]),
-        **{name.replace("_", " "): number(name, missing="-") for name in ATTACKED if name in known},
-    }
-
-    def cells(row: SweepRow) -> Iterator[str]:
-        yield from (plain(row.values[key]) if key in row.values else "-" for key in keys)
+    always = ("tokens", "edges")
+    cells = {header: form for header, (name, form) in OPTIONAL.items() if header in always or name in known}
+    body = []
+    for row in rows:
+        values = [plain(row.values[key]) if key in row.values else "-" for key in keys]
+        trials = f"{row.seeds}, {row.stopped} stopped" if row.stopped else f"{row.seeds}"
         if row.ci95 is None:
             # Utility in training is on other questions: it is named as such, and has no interval.
-            in_training = f"{row.means['training_utility']:.3f} in training"
-            yield from ("(all stopped early)", in_training, *[""] * len(measures))
+            utility = f"{row.means['training_utility']:.3f} in training"
+            body.append((*values, "(all stopped early)", utility, *[""] * len(cells), trials))
         else:
-            yield from (row.method, with_interval(row.means["utility"], row.ci95))
-            yield from (measure(row.means) for measure in measures.values())
-        yield f"{row.seeds}" + (f", {row.stopped} stopped" if row.stopped else "")
-
-    notes = ["Tokens are per question; intervals are over questions and seeds, both resampled.", *further]
+            body.append((*values, row.method, *row_cells([UTILITY, *cells.values()], row.measures), trials))
     return ResultTable(
-        columns=(*(short[key] for key in keys), "method", f"{metric} (95% interval)", *measures, "trials"),
-        rows=[tuple(cells(row)) for row in rows],
+        columns=(*(short[key] for key in keys), "method", f"{metric} (95% interval)", *cells, "trials"),
+        rows=body,
         spare=("strict EM", "training tokens", "trials", "edges"),
-        notes=notes,
+        notes=["Tokens are per question; intervals are over questions and seeds, both resampled.", *further],
         brief=model_notes(model),
         names=len(keys) + 1,
     )
@@ -142,33 +157,42 @@ def sweep_table(rows: Sequence[SweepRow], metric: str, model: str, further: Sequ
 
 def attack_tables(arms: Sequence[Arm], results: Sequence[TrialResult], metric: str, seed: int) -> Iterator[ResultTable]:
     """Yields a sweep's methods by attacks, and its attacks by costs. Nothing unless it varies the attack alone."""
-    cells, methods = {(arm.method, arm.values.get(KIND)): arm for arm in arms}, methods_in(arms)
-    kinds = list(dict.fromkeys(kind for _, kind in cells))
+    by_place = {(arm.method, arm.values.get(KIND)): arm for arm in arms}
+    methods = methods_in(arms)
+    kinds = list(dict.fromkeys(arm.values.get(KIND) for arm in arms))
     attacks = [kind for kind in kinds if kind not in UNATTACKED]
-    if not attacks or len(arms) != len(methods) * len(kinds) or len({arm.utilities.shape for arm in arms}) > 1:
+    trials = {len(arm.utilities) for arm in arms}
+    if not attacks or len(arms) != len(methods) * len(kinds) or len(trials) > 1:
         return
-    utilities = [[cells[method, kind].utilities for kind in attacks] for method in methods]
-    worst = worst_cases(utilities, seed, clusters=arms[0].clusters)
-    rows: dict[str, dict[str, Any]] = {
-        method: {str(kind): cells[method, kind].mean for kind in kinds} | {"lowest": lowest}
+    questions = pd.concat([arm.utilities for arm in arms]).sort_index(axis="columns")
+    utilities = [
+        [by_place[method, kind].utilities.reindex(columns=questions.columns) for kind in attacks] for method in methods
+    ]
+    worst = worst_cases(utilities, seed, clusters=clusters_of(questions))
+    rows = {
+        method: {
+            "means": [by_place[method, kind].mean for kind in kinds],
+            "worst": lowest.mean,
+            "ci95": lowest.ci95,
+            "attack": attacks[lowest.attack],
+        }
         for method, lowest in zip(methods, worst, strict=True)
     }
-    columns: dict[str, Cell] = {str(kind): number(str(kind)) for kind in kinds}
-    columns["worst case"] = lambda row: with_interval(row["lowest"].mean, row["lowest"].ci95)
-    columns["by"] = lambda row: attacks[row["lowest"].attack]
-    notes = ["Worst case: the lowest of all attacks; all its 95% intervals hold at once, over questions and seeds."]
-    yield ResultTable.of("method", rows, columns, notes, f"{metric} of methods under attacks")
-    costs: dict[str, dict[str, float]] = {kind: {} for kind in attacks}
-    for result in (result for result in results if result.values.get(KIND) in costs):
-        most = costs[result.values[KIND]]
-        for name, value in chain(*(row.items() for row in result.metrics["methods"].values())):
-            if name.startswith("attack_") and isinstance(value, (int, float)):
-                most[name] = max(value, most.get(name, value))
-    columns = {
-        name.removeprefix("attack_"): number(name, ",.3g", "-") for name in dict.fromkeys(chain(*costs.values()))
+    cells = {
+        # By number: a kind may hold any characters.
+        **{str(kind): f"{{means[{number}]:.3f}}" for number, kind in enumerate(kinds)},
+        "worst case": interval_form("worst", "ci95"),
+        "by": "{attack}",
     }
+    yield ResultTable.of("method", rows, cells, [REACHED], f"{metric} of methods under attacks")
+
+    measured = [
+        {KIND: result.values.get(KIND), **row} for result in results for row in result.metrics["methods"].values()
+    ]
+    costs = pd.DataFrame(measured).groupby(KIND).max(numeric_only=True).filter(regex="^attack_").reindex(attacks)
+    cells = {name.removeprefix("attack_"): f"{{{name}:,.3g}}|-" for name in costs}
     notes = ["The most of all methods and trials; costs are the attacker's, per question."]
-    yield ResultTable.of("attack", costs, columns, notes, "What attacks reach and cost")
+    yield ResultTable.of("attack", costs.to_dict("index"), cells, notes, "What attacks reach and cost")
 
 
 def write_sweep_report(folder: Path, sections: Iterable[Section]) -> None:
@@ -193,36 +217,46 @@ def sweep_sections(
     papers: tables in the form of the papers. attacks: the `attack_tables`.
     page_of_trial: the address of a trial's page below its folder.
     """
+    facts = {}
     # Trials may differ in model or data set, and one that was stopped early has no metrics.
-    common = {name: sorted({result.metrics[name] for result in results if name in result.metrics}) for name in LABELS}
-    stopped = sum(bool(result.stopped) for result in results)
-    facts = {label: ", ".join(common[name]) for name, label in LABELS.items() if common[name]}
-    facts["Seeds"] = ", ".join(str(seed) for seed in sorted({result.seed for result in results}))
-    facts["Trials"] = f"{len(results):,}" + (f", {stopped:,} of them stopped early" if stopped else "")
+    for name, label in LABELS.items():
+        values = sorted({result.metrics[name] for result in results if name in result.metrics})
+        if values:
+            facts[label] = ", ".join(values)
+    facts["Seeds"] = ", ".join(map(str, sorted({result.seed for result in results})))
+    facts["Trials"] = f"{len(results):,}"
+    stopped = [result for result in results if result.stopped]
+    if stopped:
+        facts["Trials"] += f", {len(stopped):,} of them stopped early"
     facts |= start.facts(folder)
     axes = varied(results)
     settings_varied = [(key, ", ".join(map(shown, values))) for key, values in axes.items()]
     tables = [ResultTable(("setting", "values"), settings_varied, title="What was varied")] if axes else []
-    yield Section("Summary", [EMBEDDED_NOTE] if any(map(model_notes, common["model"])) else [], facts, tables)
+    embedded = any(model_notes(result.metrics.get("model", "")) for result in results)
+    yield Section("Summary", [EMBEDDED_NOTE] if embedded else [], facts, tables)
     yield Section("Results", tables=[replace(settings, title="Settings and methods")] if settings.rows else [])
     yield Section("Attacks", tables=attacks)
     yield Section("Papers", tables=papers)
     yield Section("Figures", pictures=tuple(pictures(drawn)))
-    headers = ("trial", *axes, "seed", "method", f"{metric} (95% interval)", "tokens", "edges", "failed turns")
-    rows = []
-    for result in results:
-        name = result.name
-        if page_of_trial != REPORT or (folder / TRIALS / name / REPORT).exists():
-            # Quoted for the address; `format` escapes for the page. A name holds values of settings.
-            name = Markup('<a href="{}/{}/{}">{}</a>').format(TRIALS, quote(name), page_of_trial, name)
-        trial = (name, *(shown(result.values.get(key)) for key in axes), str(result.seed))
-        methods = result.metrics.get("methods", {})
-        for method, row in methods.items():
-            tokens = f"{row['prompt_tokens'] + row['completion_tokens']:,.0f}"
-            costs = (tokens, tenths(row["edges"]), f"{row['failed_turns']:,}")
-            rows.append((*trial, method, with_interval(row["utility"], row["ci95"]), *costs))
-        if not methods:
-            ended = f"stopped after {result.stopped:,} steps" if result.stopped else ""
-            # Blank cells up to the width of the table.
-            rows.append((*trial, ended, *[""] * (len(headers) - len(trial) - 1)))
+    headers = ("trial", *axes, "seed", "method", f"{metric} (95% interval)", *TRIAL_COSTS)
+    rows = [row for result in results for row in _trial_rows(folder, result, list(axes), page_of_trial, len(headers))]
     yield Section("Trials", tables=[ResultTable(headers, rows, title=f"{len(results):,} trials")])
+
+
+def _trial_rows(
+    folder: Path, result: TrialResult, axes: Sequence[str], page_of_trial: str, columns: int
+) -> Iterator[tuple[str, ...]]:
+    """Yields a row for each method of a trial, or one for a trial that was stopped."""
+    name = result.name
+    if page_of_trial != REPORT or (folder / TRIALS / name / REPORT).exists():
+        # Quoted for the address; `format` escapes for the page. A name holds values of settings.
+        name = Markup('<a href="{}/{}/{}">{}</a>').format(TRIALS, quote(name), page_of_trial, name)
+    trial = (name, *(shown(result.values.get(key)) for key in axes), str(result.seed))
+    methods = result.metrics.get("methods", {})
+    for method, measures in methods.items():
+        row = {**measures, "tokens": measures["prompt_tokens"] + measures["completion_tokens"]}
+        yield (*trial, method, *row_cells([UTILITY, *TRIAL_COSTS.values()], row))
+    if not methods:
+        ended = f"stopped after {result.stopped:,} steps" if result.stopped else ""
+        # Blank cells up to the width of the table.
+        yield (*trial, ended, *[""] * (columns - len(trial) - 1))

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linprog
 
-from experiments.analysis.statistics import Clusters, resampled
+from experiments.analysis.intervals import DRAWS, Clusters, resampled
 from topologies.wiring import Floats
 
 
@@ -19,7 +19,7 @@ class WorstCase:
     ci95: tuple[float, float]
 
 
-def worst_cases(scores: npt.ArrayLike, seed: int, draws: int = 2000, clusters: Clusters = ()) -> list[WorstCase]:
+def worst_cases(scores: npt.ArrayLike, seed: int, draws: int = DRAWS, clusters: Clusters = None) -> list[WorstCase]:
     """Finds the worst case of each defence. With a probability of .95 all their intervals are right.
 
     scores: float [defences, attacks, trials, questions] from 0 to 1, NaN where a trial did not ask a question.
@@ -32,21 +32,30 @@ def worst_cases(scores: npt.ArrayLike, seed: int, draws: int = 2000, clusters: C
     """
     values = np.asarray(scores, dtype=np.float64)
     defences, attacks, trials, questions = values.shape
-    cells, generator = values.reshape(-1, trials, questions), np.random.default_rng(seed)
-    of_trials, of_questions, _ = resampled(trials, questions, clusters, generator, draws)
-    means, asked = np.nanmean(cells, axis=(1, 2)), np.isfinite(cells)
-    sums = np.stack([((of_trials @ cell) * of_questions).sum(1) for cell in np.where(asked, cells, 0.0)], axis=1)
-    counts = np.stack([((of_trials @ cell) * of_questions).sum(1) for cell in asked.astype(np.float64)], axis=1)
+    cells = values.reshape(-1, trials, questions)
+    asked = np.isfinite(cells)
+    means = np.nanmean(cells, axis=(1, 2))
+    generator = np.random.default_rng(seed)
+    trial_counts, question_counts, _ = resampled(trials, questions, clusters, generator, draws)
+
+    def drawn_sums(weights: Floats) -> Floats:
+        """Sums each cell, [cells, trials, questions], in each draw: [draws, cells]."""
+        return np.stack([((trial_counts @ cell) * question_counts).sum(1) for cell in weights], axis=1)
+
+    sums = drawn_sums(np.where(asked, cells, 0.0))
+    counts = drawn_sums(asked.astype(np.float64))
     # A draw without an asked question leaves its cell at the mean.
     moved = np.where(counts > 0, sums / np.maximum(counts, 1), means) - means
     deviations = np.maximum(moved.std(axis=0), 1 / (questions + 4))
+    largest = np.quantile((np.abs(moved) / deviations).max(axis=1), 0.95)
     # No fewer than a single mean needs: cells of equal scores alone never move.
-    reach = max(1.96, float(np.quantile((np.abs(moved) / deviations).max(axis=1), 0.95))) * deviations
-    lowest = means.reshape(defences, attacks).argmin(axis=1)
-    ends = np.stack([means - reach, means + reach]).clip(0, 1).reshape(2, defences, attacks).min(axis=2)
+    reach = max(1.96, float(largest)) * deviations
+    by_defence = means.reshape(defences, attacks)
+    lows = (means - reach).clip(0, 1).reshape(defences, attacks).min(axis=1)
+    highs = (means + reach).clip(0, 1).reshape(defences, attacks).min(axis=1)
     return [
-        WorstCase(int(attack), float(means[row * attacks + attack]), (float(ends[0, row]), float(ends[1, row])))
-        for row, attack in enumerate(lowest)
+        WorstCase(int(of_defence.argmin()), float(of_defence.min()), (float(low), float(high)))
+        for of_defence, low, high in zip(by_defence, lows, highs, strict=True)
     ]
 
 
@@ -58,9 +67,16 @@ def solve(payoffs: npt.ArrayLike) -> tuple[float, Floats, Floats]:
     """
     utilities = np.asarray(payoffs, dtype=np.float64)
     rows, columns = utilities.shape
-    at_least, simplex = np.hstack([-utilities.T, np.ones((columns, 1))]), np.append(np.ones(rows), 0.0)[None]
-    bounds = [(0.0, None)] * rows + [(None, None)]
-    solved = linprog(np.append(np.zeros(rows), -1.0), at_least, np.zeros(columns), simplex, [1.0], bounds)
+    # The variables are the probabilities of rows, and the value, which is as large as it can be.
+    solved = linprog(
+        np.append(np.zeros(rows), -1.0),
+        A_ub=np.hstack([-utilities.T, np.ones((columns, 1))]),
+        b_ub=np.zeros(columns),
+        A_eq=np.append(np.ones(rows), 0.0)[None],
+        b_eq=[1.0],
+        bounds=[(0.0, None)] * rows + [(None, None)],
+    )
     # Rounded, or the last bits of the solver would be in every file that has them.
-    p, q = solved.x[:-1].clip(0).round(6), (-solved.ineqlin.marginals).clip(0).round(6)
-    return float(solved.x[-1]), p / p.sum(), q / q.sum()
+    row_shares = solved.x[:-1].clip(0).round(6)
+    column_shares = (-solved.ineqlin.marginals).clip(0).round(6)
+    return float(solved.x[-1]), row_shares / row_shares.sum(), column_shares / column_shares.sum()

@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from experiments.analysis.scores import by_method
 from experiments.analysis.statistics import Spread, smallest_difference, spread_of
 from experiments.config.setting_groups import CompareSettings
@@ -38,10 +36,12 @@ def power_notes(
     for pair in pairs:
         # Differences and clusters of their questions, by run.
         differences = []
-        for first, second in ([of_run.get(method, {}) for method in pair] for of_run in recorded):
-            if shared := [id for id in first if id in second]:
-                values = np.array([first[id].utility - second[id].utility for id in shared])
-                differences.append((values, [first[id].cluster or id for id in shared]))
+        for answers in recorded:
+            if set(pair) <= answers.keys():
+                first, second = (answers[method] for method in pair)
+                values = (first["utility"] - second["utility"]).dropna()
+                if len(values):
+                    differences.append((values.to_numpy(), first["cluster"][values.index].to_numpy()))
         spread = spread_of(differences) if differences else None
         if spread and spread.questions:
             found.append(f"{' and '.join(pair)} {smallest_difference(spread, sizes, seeds):.3f}")

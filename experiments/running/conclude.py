@@ -4,8 +4,9 @@ from itertools import islice
 from pathlib import Path
 
 from actors.messages import Usage
-from experiments.analysis import agents, defended, gains, judged, looks, monitored, summary
-from experiments.analysis.reports import write_run_report
+from experiments.analysis import agents, defended, findings, gains, judged, looks, monitored, reports, scores, summary
+from experiments.analysis.discussion_records import read_discussions
+from experiments.analysis.run_facts import Metrics, RunFacts
 from experiments.config.config import Config
 from experiments.config.saved import answered_by
 from experiments.datasets.item import Dataset
@@ -31,8 +32,8 @@ def conclude(
     tracker: Tracker,
     compared: Compared | None = None,
     trial: bool = False,
-    further: summary.Metrics | None = None,
-) -> tuple[summary.Metrics, Usage, str]:
+    further: Metrics | None = None,
+) -> tuple[Metrics, Usage, str]:
     """Writes metrics.json, agents.jsonl, figures and the report, all from the records.
 
     Returns the metrics, the run's usage, and why nothing is concluded about some methods ("": something about all).
@@ -43,7 +44,7 @@ def conclude(
     """
     config, margin = plan.config, plan.config.compare.margin
     methods, pairs = compared or (plan.evaluated, compared_pairs(plan.methods, plan.clean))
-    about = summary.RunFacts(
+    about = RunFacts(
         experiment=config.experiment,
         model=answered_by(config).models_named,
         dataset=config.data.kind,
@@ -56,25 +57,29 @@ def conclude(
         failures=config.failures.share,
         margin=margin,
     )
-    metrics = summary.summarise(folder, about) | (further or {})
+    trained_on = islice(dataset.train(), plan.training_questions)
+    discussions = read_discussions(folder, methods, dataset, trained_on)
+    metrics = summary.summarise(folder, about, discussions) | (further or {})
     if plan.models.judge:
         metrics["judged"] = judged.summarise(folder, about, plan.models.judge_name, plan.rubric)
     learners = {name: spec for name, spec in plan.learners.items() if name in methods}
-    trained = islice(dataset.train(), plan.training_questions)
-    found = monitored.summarise(folder, learners, plan.shared_from, trained, dataset)
-    for rows in (defended.summarise(folder, about), found):
+    detections = defended.summarise(about, scores.by_method(folder), discussions.detections)
+    monitors = monitored.summarise(learners, plan.shared_from, discussions.trained, discussions.evaluated)
+    for rows in (detections, monitors):
         for name, row in rows.items():
             metrics["methods"][name] |= row
     if plan.controls and not compared:
-        metrics["gains"] = gains.summarise(folder, about, plan.controls, dataset)
+        metrics["gains"] = gains.summarise(
+            folder, about, plan.controls, independent=discussions.independent, hearing=discussions.hearing
+        )
     if config.compare.stop and not compared:
-        metrics["sequential"] = looks.summarise(folder, about, config.compare.stop, dataset)
+        metrics["sequential"] = looks.summarise(folder, config.compare.stop, dataset, seed=config.seed, margin=margin)
     if config.compare.plan and not trial:
         planned, digest = read_lock(Path(config.compare.plan))
         metrics["plan"] = {"sha256": digest, "differs": departures(planned, plan_lock(config, dataset))}
     # Before figures and report, so that a failure of theirs loses no numbers.
     summary.write(folder, metrics)
-    agents.write(folder, methods, dataset)
+    agents.write(folder, discussions.agents)
     drawn = []
     if config.figures.kind or (config.figures.kind is None and not trial):
         from experiments.analysis.figures import draw, style  # they import matplotlib
@@ -85,5 +90,14 @@ def conclude(
     tracker.summary(metrics, drawn, used)
     # The last method, before its controls and the evaluations without the attack.
     listed = methods[len(plan.methods) - 1] if compared is None else methods[-1]
-    write_run_report(folder, metrics, listed, drawn, corpus=dataset.corpus(), seed=config.seed, margin=margin)
-    return metrics, used, summary.inconclusive(metrics)
+    reports.write_run_report(
+        folder,
+        metrics,
+        listed,
+        drawn,
+        counts=discussions.counts,
+        corpus=dataset.corpus(),
+        seed=config.seed,
+        margin=margin,
+    )
+    return metrics, used, findings.inconclusive(metrics)

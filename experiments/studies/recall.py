@@ -6,8 +6,8 @@ from itertools import islice, product
 from typing import Any, Literal
 
 from actors.messages import Search, SearchMode, derive_seed
+from experiments.analysis.intervals import score_interval
 from experiments.analysis.result_table import ResultTable, with_interval
-from experiments.analysis.statistics import score_interval
 from experiments.datasets.item import Dataset, Item
 from experiments.metrics.answer_metrics import recall_at_k
 from experiments.planning.plan import Job, Plan

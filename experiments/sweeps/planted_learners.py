@@ -11,9 +11,10 @@ from scipy.stats import ttest_1samp
 
 from experiments.analysis.compare import KIND, UNATTACKED
 from experiments.analysis.figures import style
-from experiments.analysis.result_table import ResultTable, number
+from experiments.analysis.paired import UNKNOWN, adjusted_tests, verdict_text
+from experiments.analysis.result_table import ResultTable
+from experiments.analysis.run_facts import Metrics, metric_of
 from experiments.analysis.statistics import known_mean
-from experiments.analysis.summary import UNKNOWN, Metrics, adjusted_tests, metric_of, verdict_text
 from experiments.config.config import Config
 from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker, WandbSettings
@@ -65,14 +66,14 @@ def learners_table(
     for name, live in _live(results).items():
         rows[name] = rows.get(name, {}) | live
     columns = {
-        "AUC,\nplanted": number("AUC", missing="-"),
-        "utility,\nattacked": number("utility", missing="-"),
-        "\nclean": number("clean", missing="-"),
-        "thousands\nof messages": number("tokens", ",.0f", "-"),
-        "AUC,\nlive": number("live AUC", missing="-"),
-        f"{metric},\nattacked": number("live utility", missing="-"),
-        "live,\nclean": number("live clean", missing="-"),
-        "million\ntokens": number("live tokens", ".2f", "-"),
+        "AUC,\nplanted": "{AUC:.3f}|-",
+        "utility,\nattacked": "{utility:.3f}|-",
+        "\nclean": "{clean:.3f}|-",
+        "thousands\nof messages": "{tokens:,.0f}|-",
+        "AUC,\nlive": "{live AUC:.3f}|-",
+        f"{metric},\nattacked": "{live utility:.3f}|-",
+        "live,\nclean": "{live clean:.3f}|-",
+        "million\ntokens": "{live tokens:.2f}|-",
     }
     known = [f"{name} is {found}" for name, test in tests.items() if (found := verdict_text(test)) != UNKNOWN]
     brief = [

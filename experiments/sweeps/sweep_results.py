@@ -8,9 +8,10 @@ from typing import Any
 
 from experiments.analysis.compare import POSITION, arms_of, arms_of_trials, compare_pairs, merge, natural_pairs
 from experiments.analysis.figures import draw, style
+from experiments.analysis.paired import verdict, verdicts
+from experiments.analysis.run_facts import metric_of
 from experiments.analysis.run_table import shared_notes
 from experiments.analysis.scores import read_trials
-from experiments.analysis.summary import metric_of, verdict, verdicts
 from experiments.analysis.sweep_report import (
     attack_tables,
     sweep_rows,

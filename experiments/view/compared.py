@@ -7,18 +7,17 @@ from itertools import combinations
 from typing import Any, Self
 from urllib.parse import quote
 
+import pandas as pd
 from markupsafe import Markup
 
 from actors.errors import UserError
 from experiments.analysis.agreement import agreement, concluded
 from experiments.analysis.embedded import Embedded
 from experiments.analysis.page import SCRIPTS, Section, page
+from experiments.analysis.paired import paired_table, paired_tests
 from experiments.analysis.result_table import ResultTable, shown
-from experiments.analysis.run_table import paired_table
-from experiments.analysis.summary import paired_tests
 from experiments.config.config import Config
 from experiments.config.saved import read
-from experiments.records.records import Scored
 from experiments.view.folders import Root
 from experiments.view.live import LiveRun
 
@@ -69,9 +68,9 @@ class Compared:
         return min(config.compare.margin for config in self.configs)
 
     @cached_property
-    def answers(self) -> dict[str, dict[str, Scored]]:
+    def answers(self) -> dict[str, pd.DataFrame]:
         """Answers by method and question."""
-        answers: dict[str, dict[str, Scored]] = {}
+        answers: dict[str, pd.DataFrame] = {}
         for side, live, config in zip(SIDES, self.runs, self.configs, strict=True):
             for method, method_answers in concluded(live.run, config.failures.share).items():
                 answers[f"{side}.{method}"] = method_answers

@@ -3,18 +3,18 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from statistics import fmean
 from urllib.parse import quote
 
 from markupsafe import Markup
 
 from actors.errors import UserError, visible
+from experiments.analysis.discussion_records import read_turn_counts
 from experiments.analysis.embedded import Embedded
 from experiments.analysis.page import SCRIPTS, Section, page, pictures
 from experiments.analysis.reports import run_sections
-from experiments.analysis.result_table import ResultTable, number, tenths
+from experiments.analysis.result_table import ResultTable
+from experiments.analysis.run_facts import metric_of
 from experiments.analysis.scores import by_method
-from experiments.analysis.summary import metric_of
 from experiments.analysis.sweep_report import recorded_rows, sweep_sections, sweep_table
 from experiments.config.saved import read
 from experiments.records.recorder import RunFolder
@@ -76,7 +76,9 @@ def _sweep_results(run: RunFolder, facts: dict[str, str]) -> Iterator[Section]:
 
 def _run_results(run: RunFolder, overview: Overview, facts: dict[str, str], all_tables: bool) -> Iterator[Section]:
     if run.metrics.is_file():
-        yield from run_sections(run, json.loads(run.metrics.read_bytes()), _drawn(run), facts, all_tables)
+        metrics = json.loads(run.metrics.read_bytes())
+        counts = read_turn_counts(run, metrics["methods"]) if all_tables else None
+        yield from run_sections(run, metrics, _drawn(run), facts, counts)
         return
     # The result of a study as it is written, at its end.
     study = run.path / f"{overview.kind}.json"
@@ -90,18 +92,14 @@ def _run_results(run: RunFolder, overview: Overview, facts: dict[str, str], all_
 
 def _answers_so_far(run: RunFolder) -> list[ResultTable]:
     """Makes the table of a run that goes on. None before its first answer."""
-    rows: dict[str, dict[str, float]] = {}
-    for method, answers in by_method(run).items():
-        rows[method] = {
-            "answers": len(answers),
-            "utility": fmean(scored.utility for scored in answers.values()),
-            "tokens": fmean(scored.tokens for scored in answers.values()),
-        }
-
+    rows = {
+        method: {"answers": len(answers), **answers[["utility", "tokens"]].mean()}
+        for method, answers in by_method(run).items()
+    }
     cells = {
-        "answers": number("answers", ",d"),
-        "utility": number("utility"),
-        "tokens per question": lambda row: tenths(row["tokens"]),
+        "answers": "{answers:,}",
+        "utility": "{utility:.3f}",
+        "tokens per question": "{tokens:tenths}",
     }
     return [ResultTable.of("method", rows, cells, title="Answers so far")] if rows else []
 

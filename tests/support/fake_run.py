@@ -9,7 +9,7 @@ import numpy as np
 import torch
 
 from actors.messages import Message, Question, Status, Trace
-from experiments.analysis.summary import RunFacts
+from experiments.analysis.run_facts import RunFacts
 from experiments.datasets.item import Item, Score
 from experiments.records.recorder import LearningRecorder, Recorder, RunFolder
 from experiments.records.records import LearningStep, Scored, matrix

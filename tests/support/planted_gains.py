@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from actors.messages import Message, Question, Trace, Turn, derive_seed
-from experiments.analysis.summary import Metrics, paired_tests
+from experiments.analysis.paired import paired_tests
+from experiments.analysis.run_facts import Metrics
 from experiments.config.setting_groups import CompareSettings
-from experiments.records.records import Scored
 from topologies.baselines import complete_wiring
 from topologies.controls.placebo import Placebo, substitutes
 from topologies.controls.twin import Twin, tokens_of
@@ -49,10 +50,7 @@ def drawn_scores(world: World, questions: int, seed: int) -> dict[str, dict[str,
 
 def gains(scores: Mapping[str, Mapping[str, float]], seed: int) -> tuple[Metrics, Metrics]:
     """The tests of the coordination gain and of the hearing gain, as a run's metrics.json has them."""
-    answers = {
-        name: {id: Scored(name, id, "?", ("yes",), None, score, score, 0, 0, 0, 0, 0) for id, score in of.items()}
-        for name, of in scores.items()
-    }
+    answers = {name: pd.DataFrame({"utility": pd.Series(of), "cluster": list(of)}) for name, of in scores.items()}
     coordination, hearing = paired_tests(
         answers, [(TEAM, TWIN), (TEAM, PLACEBO)], seed, "gains", CompareSettings.margin
     ).values()

@@ -21,6 +21,7 @@ from topologies.wiring import Bools, Floats
 
 MOMENTS = 4  # snapshots per stage: its start, two between, and its end
 NAMED_AGENTS = 16  # more names than this along one panel cannot be read
+LETTER = 0.06  # inches of a letter of a name
 LEFT = "edges left"
 
 # A step has few questions, so that utility jumps between 0 and 1: its mean over the last WINDOW steps is drawn.
@@ -35,23 +36,24 @@ def edge_heatmaps(run: RunFolder) -> dict[str, Figure]:
     Snapshots are a stage's start, thirds and end. Senders are down and receivers across, by modality. A pruned edge
     looks different from one that the stage lacks.
     """
-    steps: dict[int, list[LearningStep]] = {}
+    stages: dict[int, list[LearningStep]] = {}
     for step in run.learning():
-        steps.setdefault(step.stage, []).append(step)
-    existed: dict[str, list[Bools]] = {}  # by kind and stage: the edges at its start or before
-    chosen = []
-    for of_stage in steps.values():
+        stages.setdefault(step.stage, []).append(step)
+    existing: dict[str, list[Bools]] = {}  # by kind and stage: the edges at its start or before
+    snapshots = []
+    for steps in stages.values():
         # A set, because a stage shorter than MOMENTS would show one step twice.
-        moments = {round(moment * (len(of_stage) - 1) / (MOMENTS - 1)) for moment in range(MOMENTS)}
-        chosen.append([of_stage[moment] for moment in sorted(moments)])
+        places = {round(moment * (len(steps) - 1) / (MOMENTS - 1)) for moment in range(MOMENTS)}
+        snapshots.append([steps[place] for place in sorted(places)])
         # Only a stage's first record adds edges; later ones can only lose them.
-        for kind in of_stage[0].probabilities:
-            before = existed.setdefault(kind, [])
+        for kind in steps[0].probabilities:
+            earlier = existing.setdefault(kind, [])
+            present = np.isfinite(_matrix(steps[0], kind))
             # Edges of earlier stages stay in, so that one pruned there still counts as pruned here.
-            before.append(np.isfinite(_matrix(of_stage[0], kind)) | (before[-1] if before else False))
+            earlier.append(present | earlier[-1] if earlier else present)
     return {
-        f"edges-{kind.replace(', ', '-').replace(' ', '-')}": heat_maps(kind, chosen, before)
-        for kind, before in existed.items()
+        f"edges-{kind.replace(', ', '-').replace(' ', '-')}": heat_maps(kind, snapshots, of_kind)
+        for kind, of_kind in existing.items()
     }
 
 
@@ -60,37 +62,23 @@ def _matrix(step: LearningStep, kind: str) -> Floats:
     return np.array(step.probabilities[kind], dtype=float)
 
 
-def heat_maps(kind: str, stages: Sequence[Sequence[LearningStep]], existed: Sequence[Bools]) -> Figure:
-    """Draws a panel for each step, a stage in each row. `existed` are the edges of each stage's start or before."""
-    first = stages[0][0]
-    names = []
-    # Agents are the same in all stages; lines divide the modalities.
-    if len(first.agents) <= NAMED_AGENTS:
-        names = [agent.replace("_", " ") for agent in first.agents]
-    # Inches that the longest name takes, at 0.06 a letter.
-    room = 0.06 * max(map(len, names), default=0)
+def heat_maps(kind: str, stages: Sequence[Sequence[LearningStep]], existing: Sequence[Bools]) -> Figure:
+    """Draws a panel for each step, a stage in each row. `existing` are the edges of each stage's start or before."""
+    names = style.agent_names(stages[0][0].agents, NAMED_AGENTS)
+    room = LETTER * max(map(len, names), default=0)
     side = (style.PAGE - 1.1 - room) / MOMENTS
     figure = Figure(figsize=(style.PAGE, 0.65 + room + (side + 0.3) * len(stages)), layout="compressed")
     panels = figure.subplots(len(stages), MOMENTS, squeeze=False)
-    for row, steps, before in zip(panels, stages, existed, strict=True):
+    for row, steps, present in zip(panels, stages, existing, strict=True):
         # A short stage has fewer snapshots than places.
         for panel in row[len(steps) :]:
             panel.set_visible(False)
         for panel, step in zip(row, steps, strict=False):
             values = _matrix(step, kind)
-            n, pruned = len(values), before & np.isnan(values)
-            # Three layers: hatching for no edge at all, white over it for a pruned edge, colour for one that is left.
-            panel.pcolormesh(np.ma.masked_where(~pruned, pruned), cmap=ListedColormap(["white"]))
-            # Between the tiny cells of a large team, white lines would hide the colours.
-            look: Any = {"vmin": 0, "vmax": 1, "linewidth": 0.5 if n <= NAMED_AGENTS else 0}
-            image = style.heat(panel, values, names, names, cmap=style.probabilities(), **look)
-            y, x = np.nonzero(pruned)
-            cross: Any = {"marker": "x", "color": style.GREY}
-            panel.scatter(x + 0.5, y + 0.5, s=(40 / n) ** 2, linewidth=min(0.7, 9 / n), **cross)
-            panel.set_aspect("equal")
-            panel.tick_params("x", rotation=90)
-            for border, (one, other) in enumerate(pairwise(step.modalities), start=1):
-                if one != other:
+            image = _draw_edges(panel, values, present & np.isnan(values), names)
+            # Agents are the same in all stages; lines divide the modalities.
+            for border, (first, second) in enumerate(pairwise(step.modalities), start=1):
+                if first != second:
                     panel.axhline(border, color="black", linewidth=1)
                     panel.axvline(border, color="black", linewidth=1)
             panel.set_title(f"step {step.step}: {np.isfinite(values).sum()} edges", fontsize=style.SMALL)
@@ -102,32 +90,50 @@ def heat_maps(kind: str, stages: Sequence[Sequence[LearningStep]], existed: Sequ
     return figure
 
 
+def _draw_edges(panel: Axes, values: Floats, pruned: Bools, names: Sequence[str]) -> Any:
+    """Draws probabilities [senders, receivers]: hatching for no edge, a cross for a pruned one, else a colour."""
+    n = len(values)
+    panel.pcolormesh(np.ma.masked_where(~pruned, pruned), cmap=ListedColormap(["white"]))
+    image = style.heat(
+        panel,
+        values,
+        names,
+        names,
+        cmap=style.probabilities(),
+        vmin=0,
+        vmax=1,
+        # Between the tiny cells of a large team, white lines would hide the colours.
+        linewidth=0.5 if n <= NAMED_AGENTS else 0,
+    )
+    y, x = np.nonzero(pruned)
+    panel.scatter(x + 0.5, y + 0.5, s=(40 / n) ** 2, linewidth=min(0.7, 9 / n), marker="x", color=style.GREY)
+    panel.set_aspect("equal")
+    panel.tick_params("x", rotation=90)
+    return image
+
+
 def learning_curves(run: RunFolder) -> Figure | None:
     """Draws a panel per term of the objective, and one for the edges left. None where nothing was learned."""
     panels: dict[str, dict[str, _Curve]] = {}
     starts: dict[int, int] = {}
     # Counted over all records: a step's own number starts again with each stage.
-    for n, step in enumerate(run.learning()):
+    for place, step in enumerate(run.learning()):
         # Keeps the first step of a stage only.
-        starts.setdefault(step.stage, n)
+        starts.setdefault(step.stage, place)
         values = [(name, name, value) for name, value in step.terms.items()]
         values += [(LEFT, name, value) for name, value in step.edges.items()]
         for panel, name, value in values:
-            panels.setdefault(panel, {}).setdefault(name, {}).setdefault(step.stage, []).append((n, value))
+            curve = panels.setdefault(panel, {}).setdefault(name, {})
+            curve.setdefault(step.stage, []).append((place, value))
     if not panels:
         return None
     # One more place than panels, the last, for the legend of the edges.
     figure, grid = style.panels(len(panels) + 1, 3, 1.3, sharex=True)
     grid[-1].set_axis_off()
     for axes, (title, curves) in zip(grid, panels.items(), strict=False):
-        for i, (name, curve) in enumerate(curves.items()):
-            look: Any = {"color": style.colour(i), "linestyle": style.nth(style.LINES, i), "label": name}
-            # One line per stage: a new stage starts from other edges, and a joined line would show that as progress.
-            for points in curve.values():
-                means = running_mean([value for _, value in points], WINDOW if title in AVERAGED else 1)
-                axes.plot([x for x, _ in points], means, linewidth=1, **look)
-                # The legend names a curve once, not once per stage.
-                look.pop("label", None)
+        window = WINDOW if title in AVERAGED else 1
+        for number, (name, curve) in enumerate(curves.items()):
+            _draw_curve(axes, number, name, curve, window)
         for start in list(starts.values())[1:]:
             # Between the last step of one stage and the first of the next.
             axes.axvline(start - 0.5, color="#888888", linewidth=0.8, linestyle=":")
@@ -143,9 +149,25 @@ def learning_curves(run: RunFolder) -> Figure | None:
     return figure
 
 
+def _draw_curve(axes: Axes, number: int, name: str, curve: _Curve, window: int) -> None:
+    """Draws a line per stage: a new stage starts from other edges, and a joined line would show that as progress."""
+    label = name
+    for points in curve.values():
+        axes.plot(
+            [step for step, _ in points],
+            running_mean([value for _, value in points], window),
+            linewidth=1,
+            color=style.colour(number),
+            linestyle=style.nth(style.LINES, number),
+            label=label,
+        )
+        # The legend names a curve once, not once per stage.
+        label = ""
+
+
 def running_mean(values: Sequence[float], window: int = WINDOW) -> list[float]:
     """Averages each value with those before it, `window` at most. The first ones have fewer."""
-    return [float(np.mean(values[max(0, i + 1 - window) : i + 1])) for i in range(len(values))]
+    return [float(np.mean(values[max(0, end - window) : end])) for end in range(1, len(values) + 1)]
 
 
 def learned_graph(run: RunFolder, attacked: Collection[str] = ()) -> Figure | None:
@@ -157,16 +179,17 @@ def learned_graph(run: RunFolder, attacked: Collection[str] = ()) -> Figure | No
     if not steps:
         return None
     kinds = list(steps[0].probabilities)
-    ends = [one for one, after in pairwise(steps) if one.stage != after.stage]
-    moments = {"start": steps[0], **{f"after stage {one.stage}": one for one in ends}, "end": steps[-1]}
+    ends = [step for step, following in pairwise(steps) if step.stage != following.stage]
+    moments = {"start": steps[0], **{f"after stage {step.stage}": step for step in ends}, "end": steps[-1]}
     figure, grid = style.panels(len(kinds) * len(moments), len(moments), 2.2)
     for axes, (kind, (moment, step)) in zip(grid, product(kinds, moments.items()), strict=True):
         draw_graph(axes, step, kind, attacked)
         axes.set_title(f"{kind}, {moment}: {axes.get_title()}", fontsize=style.SMALL)
-    if len(agents := steps[0].agents) <= NAMED_AGENTS:
-        names = [f"{name} (attacked)" if name in attacked else name for name in agents]
-        labels = [f"{i} {name.replace('_', ' ')}" for i, name in enumerate(names, 1)]
-        handles = [Line2D([], [], linestyle="", label=label) for label in labels]
+    handles = []
+    for number, name in enumerate(style.agent_names(steps[0].agents, NAMED_AGENTS), start=1):
+        mark = " (attacked)" if steps[0].agents[number - 1] in attacked else ""
+        handles.append(Line2D([], [], linestyle="", label=f"{number} {name}{mark}"))
+    if handles:
         figure.legend(handles=handles, loc="outside lower center", ncols=3, handlelength=0)
     return figure
 
@@ -181,18 +204,27 @@ def draw_graph(ax: Axes, step: LearningStep, kind: str = "spatial", attacked: Co
     np.fill_diagonal(values, np.nan)
     graph = nx.DiGraph()
     graph.add_nodes_from(range(len(values)))
-    graph.add_edges_from((int(i), int(j)) for i, j in np.argwhere(np.isfinite(values)))
+    graph.add_edges_from((int(sender), int(receiver)) for sender, receiver in np.argwhere(np.isfinite(values)))
     # From the top on, clockwise.
-    places = {i: (math.sin(turn), math.cos(turn)) for i in graph for turn in [2 * math.pi * i / len(values)]}
-    marked = [i for i, name in enumerate(step.agents) if name in attacked]
+    angles = {agent: 2 * math.pi * agent / len(values) for agent in graph}
+    places = {agent: (math.sin(angle), math.cos(angle)) for agent, angle in angles.items()}
     size = min(90, 1500 / len(values))
-    for nodes, colour, shape in (([i for i in graph if i not in marked], "#DDDDDD", "o"), (marked, "#E69F00", "s")):
-        nx.draw_networkx_nodes(graph, places, nodes, size, colour, shape, ax=ax, edgecolors="black", linewidths=0.5)
-    strength = [float(values[edge]) for edge in graph.edges]
-    look: Any = {"arrowsize": 5, "width": 0.7, "connectionstyle": "arc3,rad=0.12", "node_size": size}
-    nx.draw_networkx_edges(graph, places, ax=ax, alpha=strength, **look)
+    marked = [agent for agent, name in enumerate(step.agents) if name in attacked]
+    honest = [agent for agent in graph if agent not in marked]
+    for agents, colour, shape in ((honest, "#DDDDDD", "o"), (marked, "#E69F00", "s")):
+        nx.draw_networkx_nodes(graph, places, agents, size, colour, shape, ax=ax, edgecolors="black", linewidths=0.5)
+    nx.draw_networkx_edges(
+        graph,
+        places,
+        ax=ax,
+        alpha=[float(values[edge]) for edge in graph.edges],
+        arrowsize=5,
+        width=0.7,
+        connectionstyle="arc3,rad=0.12",
+        node_size=size,
+    )
     if len(values) <= NAMED_AGENTS:
-        nx.draw_networkx_labels(graph, places, {i: str(i + 1) for i in graph}, style.SMALL, ax=ax)
+        nx.draw_networkx_labels(graph, places, {agent: str(agent + 1) for agent in graph}, style.SMALL, ax=ax)
     ax.set_title(f"{graph.number_of_edges()} edges")
     ax.set_aspect("equal")
     ax.margins(0.15)

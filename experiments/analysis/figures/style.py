@@ -110,6 +110,11 @@ def plain(axes: Axes, grid: str = "both") -> None:
     axes.grid(True, axis=grid, color="#E6E6E6", linewidth=0.6)  # type: ignore[arg-type]
 
 
+def agent_names(agents: Sequence[str], most: int) -> list[str]:
+    """Names agents along an axis. None of more than can be read."""
+    return [agent.replace("_", " ") for agent in agents] if len(agents) <= most else []
+
+
 def panels(count: int, columns: int, height: float, **options: Any) -> tuple[Figure, list[Axes]]:
     """Makes a page-wide figure of `count` panels. Each is `height` inches high; a row has `columns` at most."""
     columns = min(columns, count)

@@ -16,6 +16,8 @@ from experiments.analysis.figures import style
 from experiments.analysis.result_table import short_keys, shown
 
 MANY = 12  # more values than this on one axis are no cells of a heat map, and not all written at an axis
+LONGEST = 24  # letters of a value at an axis: a model with its address would leave no room for the axes
+MOST_LETTERS = 60  # of all values at an axis; more are written upright
 
 
 def by_setting(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: str) -> Figure:
@@ -28,30 +30,45 @@ def by_setting(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: s
     filled = len({str(arm.values) for arm in arms}) / np.prod([len(values) for values in keys.values()])
     if len(keys) == 1 or filled < 0.5 or max(map(len, keys.values())) > MANY:
         return over_keys(arms, keys, metric)
+    return heat_maps(arms, keys, metric)
+
+
+def heat_maps(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: str) -> Figure:
+    """Draws the heat maps of `by_setting`."""
     # `sorted` is stable, so of keys with equally many values the later ones become axes, in the sweep's own order.
-    axes = sorted(keys, key=lambda key: len(keys[key]))[-2:]
-    down, across = (key for key in keys if key in axes)
-    others = [key for key in keys if key not in axes]
-    settings = list(product(product(*(keys[key] for key in others)), methods_in(arms)))
-    rows, columns = ([shown(value) for value in keys[key]] for key in (down, across))
+    largest = sorted(keys, key=lambda key: len(keys[key]))[-2:]
+    down, across = (key for key in keys if key in largest)
+    others = [key for key in keys if key not in largest]
+    rows = [shown(value) for value in keys[down]]
+    columns = [shown(value) for value in keys[across]]
+    panels = list(product(product(*(keys[key] for key in others)), methods_in(arms)))
     # In inches, fitted to the text of a cell at SMALL.
     abreast = max(1, int((style.PAGE - 0.8) / (max(0.5 * len(columns), 1.4) + 0.6)))
-    figure, grid = style.panels(len(settings), abreast, 0.34 * len(rows) + 0.55, sharex=True, sharey=True)
+    figure, grid = style.panels(len(panels), abreast, 0.34 * len(rows) + 0.55, sharex=True, sharey=True)
     # One scale for all panels, so that equal colours are equal values.
-    low, high = min(arm.mean for arm in arms), max(arm.mean for arm in arms)
-    colours, centred = style.probabilities(), {"ha": "center", "va": "center", "linespacing": 1.1}
-    for panel, (setting, method) in zip(grid, settings, strict=True):
+    low = min(arm.mean for arm in arms)
+    high = max(arm.mean for arm in arms)
+    colours = style.probabilities()
+    for panel, (setting, method) in zip(grid, panels, strict=True):
         values = np.full((len(rows), len(columns)), np.nan)
         for arm in arms:
             # Lists are compared as they are: values may be unhashable.
-            if arm.method != method or [arm.values[key] for key in others] != list(setting):
-                continue
-            y, x = rows.index(shown(arm.values[down])), columns.index(shown(arm.values[across]))
-            values[y, x] = arm.mean
-            # All means may be equal, and then there is no scale to place a value on.
-            ink = style.ink(colours, (arm.mean - low) / (high - low) if high > low else 0)
-            text, look = f"{arm.mean:.3f}\n±{(arm.ci95[1] - arm.ci95[0]) / 2:.3f}", {**centred, "color": ink}
-            panel.text(x + 0.5, y + 0.5, text, fontsize=style.SMALL, **look)  # type: ignore[arg-type]
+            if arm.method == method and [arm.values[key] for key in others] == list(setting):
+                y = rows.index(shown(arm.values[down]))
+                x = columns.index(shown(arm.values[across]))
+                values[y, x] = arm.mean
+                # All means may be equal, and then there is no scale to place a value on.
+                share = (arm.mean - low) / (high - low) if high > low else 0
+                panel.text(
+                    x + 0.5,
+                    y + 0.5,
+                    f"{arm.mean:.3f}\n±{(arm.ci95[1] - arm.ci95[0]) / 2:.3f}",
+                    fontsize=style.SMALL,
+                    color=style.ink(colours, share),
+                    ha="center",
+                    va="center",
+                    linespacing=1.1,
+                )
         image = style.heat(panel, values, rows, columns, cmap=colours, vmin=low, vmax=high)
         named = (f"{key} {shown(value)}" for key, value in zip(others, setting, strict=True))
         panel.set_title(", ".join([method, *named]), fontsize=style.SMALL)
@@ -79,25 +96,32 @@ def over(axes: Axes, arms: Sequence[Arm], key: str, values: Sequence[Any], joine
     numeric = all(map(is_number, values))
     places = np.array(values, dtype=float) if numeric else np.arange(len(values), dtype=float)
     # The smallest gap between values, so that methods moved aside stay nearer to their own value than to the next.
-    step = float(np.diff(places).min()) if len(places) > 1 else 1.0
+    gap = float(np.diff(places).min()) if len(places) > 1 else 1.0
     methods = methods_in(arms)
-    for i, method in enumerate(methods):
+    for number, method in enumerate(methods):
+        placed = [(float(places[values.index(arm.values[key])]), arm) for arm in arms if arm.method == method]
         # Arms come in the order of trials, and a line must run from left to right.
-        group = sorted(
-            (arm for arm in arms if arm.method == method), key=lambda arm: float(places[values.index(arm.values[key])])
-        )
-        xs = [places[values.index(arm.values[key])] + style.offset(i, len(methods), 0.5 * step) for arm in group]
-        for x, arm in zip(xs, group, strict=True):
-            style.trials(axes, x + 0.03 * step, arm.trial_means, style.colour(i))
-        line = style.nth(style.LINES, i) if numeric and joined else ""
-        style.points(axes, i, xs, [arm.mean for arm in group], [arm.ci95 for arm in group], label=method, line=line)
+        placed.sort(key=lambda pair: pair[0])
+        aside = style.offset(number, len(methods), 0.5 * gap)
+        for place, arm in placed:
+            style.trials(axes, place + aside + 0.03 * gap, arm.trial_means, style.colour(number))
+        line = style.nth(style.LINES, number) if numeric and joined else ""
+        _points(axes, number, [place + aside for place, _ in placed], [arm for _, arm in placed], method, line=line)
     # With many numbers matplotlib chooses the ticks.
     if not numeric or len(values) <= MANY:
-        # A model with its address would leave no room for the axes.
-        names = [name if len(name) <= 24 else f"{name[:10]}...{name[-11:]}" for name in map(shown, values)]
-        axes.set_xticks(places, names, rotation=0 if sum(map(len, names)) < 60 else 90)
+        names = []
+        for name in map(shown, values):
+            names.append(name if len(name) <= LONGEST else f"{name[:10]}...{name[-11:]}")
+        upright = sum(map(len, names)) >= MOST_LETTERS
+        axes.set_xticks(places, names, rotation=90 if upright else 0)
     axes.set_xlabel(key)
     style.plain(axes, grid="y")
+
+
+def _points(axes: Axes, number: int, xs: Sequence[float], arms: Sequence[Arm], label: str = "", **look: Any) -> None:
+    """Draws the means of arms with their intervals, in the look of the method's number."""
+    means = [arm.mean for arm in arms]
+    style.points(axes, number, xs, means, [arm.ci95 for arm in arms], label=label, **look)
 
 
 def utility_against_tokens(arms: Sequence[Arm], metric: str) -> Figure:
@@ -110,16 +134,16 @@ def utility_against_tokens(arms: Sequence[Arm], metric: str) -> Figure:
 
 def draw_against_tokens(ax: Axes, arms: Sequence[Arm], metric: str) -> None:
     """Draws utility against tokens. A method and setting has a marker, each trial a faint one."""
-    for i, method in enumerate(methods_in(arms)):
-        group = [arm for arm in arms if arm.method == method]
-        for arm in group:
-            style.trials(ax, arm.tokens, arm.trial_means, style.colour(i))
-        tokens = [float(np.mean(arm.tokens)) for arm in group]
+    for number, method in enumerate(methods_in(arms)):
+        of_method = [arm for arm in arms if arm.method == method]
+        for arm in of_method:
+            style.trials(ax, arm.tokens, arm.trial_means, style.colour(number))
+        tokens = [float(np.mean(arm.tokens)) for arm in of_method]
         # Pale intervals: one per setting soon covers the points.
-        style.points(ax, i, tokens, [arm.mean for arm in group], [arm.ci95 for arm in group], label=method, faint=0.6)
-    every = [tokens for arm in arms for tokens in arm.tokens]
+        _points(ax, number, tokens, of_method, method, faint=0.6)
+    everything = np.concatenate([arm.tokens for arm in arms])
     # A method without model calls costs nothing, and a logarithm has no zero.
-    if min(every) > 0 and max(every) > 20 * min(every):
+    if everything.min() > 0 and everything.max() > 20 * everything.min():
         ax.set_xscale("log")
     ax.set_xlabel("prompt and completion tokens per question")
     ax.set_ylabel(f"{metric} (bars: 95% interval)")
@@ -133,14 +157,15 @@ def utility_and_seconds(arms: Sequence[Arm], metric: str) -> Figure:
     short = short_keys(list(arms[0].values))
     settings = [", ".join(f"{short[key]} {shown(value)}" for key, value in arm.values.items()) for arm in arms]
     places = list(dict.fromkeys(settings))
+    width = 0.8 / len(methods)
     for arm, setting in zip(arms, settings, strict=True):
-        m = methods.index(arm.method)
-        x = places.index(setting) + style.offset(m, len(methods), 0.8)
-        mean = float(np.nanmean(arm.seconds)) if np.isfinite(arm.seconds).any() else np.nan
-        for axes, height in ((time, mean), (utility, arm.mean)):
-            style.bars(axes, m, x, height, 0.8 / len(methods), arm.method)
+        number = methods.index(arm.method)
+        x = places.index(setting) + style.offset(number, len(methods), 0.8)
+        seconds = float(np.nanmean(arm.seconds)) if np.isfinite(arm.seconds).any() else np.nan
+        style.bars(time, number, x, seconds, width, arm.method)
+        style.bars(utility, number, x, arm.mean, width, arm.method)
         style.trials(time, x, arm.seconds)
-        style.points(utility, m, [x], [arm.mean], [arm.ci95])
+        _points(utility, number, [x], [arm])
     time.set_ylabel("seconds per question")
     utility.set_ylabel(f"{metric} (95% interval)")
     for axes in (time, utility):
@@ -160,12 +185,13 @@ def by_position(arms: Sequence[Arm], keys: Mapping[str, Sequence[Any]], metric: 
     figure, grid = style.panels(len(kinds), 1, 2.0, sharex=True, sharey=True)
     for axes, kind in zip(grid, kinds, strict=True):
         axes.set_title(f"{kind} attack", loc="left")
-        over(axes, [a for a in arms if a.values[KIND] == kind and a.values[POSITION] in positions], POSITION, positions)
-        for i, method in enumerate(methods_in(arms)):
+        attacked = [arm for arm in arms if arm.values[KIND] == kind and arm.values[POSITION] in positions]
+        over(axes, attacked, POSITION, positions)
+        for number, method in enumerate(methods_in(arms)):
             # Without an attack there is no position: one line for all clean arms.
             clean = [arm.mean for arm in arms if arm.method == method and arm.values[KIND] in UNATTACKED]
             if clean:
-                axes.axhline(float(np.mean(clean)), color=style.colour(i), linewidth=0.7, linestyle=":")
+                axes.axhline(float(np.mean(clean)), color=style.colour(number), linewidth=0.7, linestyle=":")
         axes.set_ylabel(metric)
     grid[-1].set_xlabel("compromised agent (dotted: without an attack)")
     style.legend_above(figure, grid[0])

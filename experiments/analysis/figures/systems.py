@@ -6,12 +6,11 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from actors.messages import FieldKind, Trace
-from experiments.analysis.compare import Arm, arms_of_scores, merge, methods_in
+from experiments.analysis.compare import Arm, merge, methods_in, trial_arm
 from experiments.analysis.figures import style
 from experiments.analysis.figures.sweeps import over, over_keys
-from experiments.analysis.scores import FinishedRun
+from experiments.analysis.scores import Answers, FinishedRun
 from experiments.records.recorder import RunFolder
-from experiments.records.records import Scored
 from topologies.systems.bdog import OPPONENT, PROPONENT
 from topologies.systems.bdog_graph import Blueprint, Change, change, read_triples
 
@@ -34,14 +33,14 @@ def condensation(run: RunFolder) -> Figure | None:
     figure, panels = style.panels(2, 2, 2.1, sharey=True)
     titles = ("from the proponent's graph to the opponent's", "from the round before")
     names = {"updated": "attributes updated", "pruned": "pruned", "added": "added"}
-    for axes, rounds, title in zip(panels, (within, between), titles, strict=True):
-        for i, (name, label) in enumerate(names.items()):
-            means = [float(np.mean([getattr(one, name) for one in rounds[number]])) for number in sorted(rounds)]
-            x = np.array(sorted(rounds)) + 0.26 * (i - 1)
-            style.bars(axes, i, x, means, 0.24, label)
+    for axes, by_round, title in zip(panels, (within, between), titles, strict=True):
+        rounds = sorted(by_round)
+        for place, (name, label) in enumerate(names.items()):
+            means = [float(np.mean([getattr(change, name) for change in by_round[number]])) for number in rounds]
+            style.bars(axes, place, np.array(rounds) + 0.26 * (place - 1), means, 0.24, label)
         axes.set_title(title)
         axes.set_xlabel("round")
-        axes.set_xticks(sorted(rounds))
+        axes.set_xticks(rounds)
         style.plain(axes)
     panels[0].set_ylabel("changes per discussion")
     style.legend_above(figure, panels[0], 3)
@@ -54,17 +53,18 @@ def changes(traces: Iterable[Trace]) -> tuple[Changes, Changes]:
     between: Changes = {}
     debaters = (PROPONENT.name, OPPONENT.name)
     for trace in traces:
-        stated = {turn.id: read_triples(turn.values(FieldKind.TRIPLE)) for turn in trace.turns}
-        first = (stated[turn.id] for turn in trace.turns if turn.agent not in debaters)
-        now = next(first, Blueprint())
-        sides = [stated[turn.id] for turn in trace.turns if turn.agent in debaters]
+        graphs = {turn.id: read_triples(turn.values(FieldKind.TRIPLE)) for turn in trace.turns}
+        first = (graphs[turn.id] for turn in trace.turns if turn.agent not in debaters)
+        last = next(first, Blueprint())
+        sides = [graphs[turn.id] for turn in trace.turns if turn.agent in debaters]
         for number, (support, challenge) in enumerate(zip(sides[::2], sides[1::2], strict=False), 1):
             # A side that stated no graph left it as it was.
-            before, affirmative = now, support or now
-            now = challenge or affirmative
-            within.setdefault(number, []).append(change(affirmative, now))
+            before = last
+            affirmative = support or before
+            last = challenge or affirmative
+            within.setdefault(number, []).append(change(affirmative, last))
             if number > 1:
-                between.setdefault(number, []).append(change(before, now))
+                between.setdefault(number, []).append(change(before, last))
     return within, between
 
 
@@ -74,28 +74,29 @@ def path_arms(trials: Sequence[FinishedRun]) -> tuple[list[Arm], dict[tuple[str,
     Scores are 1 where the judge accepted the answer, or the data set's utility without a judge. The second value has
     the questions for which a method found as many paths as it may rest on, of each trial, by method and that number.
     """
-    scored = []
+    arms = []
     reached: dict[tuple[str, int], list[int]] = {}
     for trial in trials:
-        most, verdicts = int(trial.values[PATHS]), trial.judged["acc_star"]
+        most = int(trial.values[PATHS])
         for method, answers in trial.answers.items():
-            if counts := [one.path_count for one in answers.values() if one.path_count is not None]:
-                reached.setdefault((method, most), []).append(sum(count >= most for count in counts))
-                scores = {id: verdicts.get((method, id), one.utility) for id, one in answers.items()}
-                scored.append((method, {PATHS: most}, trial.seed, scores))
-    return merge(arms_of_scores(scored)), reached
+            if answers["path_count"].notna().any():
+                reached.setdefault((method, most), []).append(int((answers["path_count"] >= most).sum()))
+                scores = answers["acc_star"].fillna(answers["utility"])
+                arms.append(trial_arm(method, {PATHS: most}, trial.seed, scores, scores.index))
+    return merge(arms), reached
 
 
 def by_paths(arms: Sequence[Arm], reached: Mapping[tuple[str, int], Sequence[int]], metric: str) -> Figure:
     """Draws accuracy by the most paths that an answer may rest on. Bars count the questions with so many paths."""
-    numbers, methods = sorted({most for _, most in reached}), methods_in(arms)
+    numbers = sorted({most for _, most in reached})
+    methods = methods_in(arms)
     figure = Figure(figsize=(style.COLUMN, 2.6), layout="constrained")
     axes = figure.add_subplot()
     bars = axes.twinx()
     for (method, most), counts in reached.items():
-        i = methods.index(method)
-        place = most + style.offset(i, len(methods), 0.6)
-        style.bars(bars, i, place, float(np.mean(counts)), 0.6 / len(methods))
+        place = methods.index(method)
+        x = most + style.offset(place, len(methods), 0.6)
+        style.bars(bars, place, x, float(np.mean(counts)), 0.6 / len(methods))
     over(axes, arms, PATHS, numbers, joined=True)
     # The lines in front of the bars, which belong to the other axis.
     axes.set_zorder(bars.get_zorder() + 1)
@@ -107,20 +108,18 @@ def by_paths(arms: Sequence[Arm], reached: Mapping[tuple[str, int], Sequence[int
     return figure
 
 
-def f1_by_supporting(trials: Sequence[Mapping[str, Mapping[str, Scored]]]) -> Figure | None:
+def f1_by_supporting(trials: Sequence[Answers]) -> Figure | None:
     """Draws each method's mean F1 by the number of documents behind a question.
 
     trials: answers by method and question; intervals are over both. None where there are not two numbers to compare.
     """
-    f1: dict[tuple[str, str, int], dict[str, float]] = {}
-    for n, trial in enumerate(trials):
-        for method, answers in trial.items():
-            for question, scored in answers.items():
-                if number := scored.tags.get(SUPPORTING):
-                    f1.setdefault((method, number, n), {})[question] = scored.f1
-    numbers = sorted({number for _, number, _ in f1})
-    if len(numbers) < 2:
-        return None
     name = "supporting documents of a question"
-    arms = arms_of_scores([(method, {name: number}, n, scores) for (method, number, n), scores in f1.items()])
-    return over_keys(merge(arms), {name: numbers}, "F1")
+    arms = []
+    numbers = set()
+    for place, trial in enumerate(trials):
+        for method, answers in trial.items():
+            supporting = answers["tags"].map(lambda tags: dict(tags).get(SUPPORTING))
+            for number, scores in answers["f1"].groupby(supporting):
+                arms.append(trial_arm(method, {name: number}, place, scores, scores.index))
+                numbers.add(number)
+    return over_keys(merge(arms), {name: sorted(numbers)}, "F1") if len(numbers) > 1 else None

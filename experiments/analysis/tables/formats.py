@@ -4,20 +4,21 @@ Measured and reported figures are in separate blocks, whose headings name which 
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import accumulate, groupby, pairwise
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from actors.errors import visible
 from experiments.analysis.judged import EMBEDDED_JUDGE_NOTE
+from experiments.analysis.paired import verdicts
 from experiments.analysis.result_table import ResultTable
+from experiments.analysis.rounding import rounded
+from experiments.analysis.run_facts import EMBEDDED, model_notes
 from experiments.analysis.scores import FinishedRun
-from experiments.analysis.summary import EMBEDDED, model_notes, rounded, verdicts
 from experiments.analysis.tables.measured import FEWEST, MeasuredBlock, MeasuredCell, is_of, measure
 from experiments.analysis.tables.paper_table import (
     COSTS,
@@ -42,6 +43,16 @@ DATA = {
     "mmbench": "MMBench",
     "mh": "MH-Benchmark",
 }
+TABLES = "tables"  # the folder of a run's tables
+CSV_HEADER = (
+    "table,source,model,system,label,column,value,ci95_low,ci95_high,questions,paper_questions,spread,doubt".split(",")
+)
+INSTEAD = "In the columns of {real} are questions of the generated {generated}, not those of the paper."
+REPORTED = "Reported figures are the paper's own, of its models, prompts and machines, as printed (± as there)."
+NO_JUDGE = "Nothing was judged: choose a judge, as judge=openai judge.name=<model> judge.base_url=<address>."
+MOST_DOUBTFUL = 4  # figures of one doubt that a note names; of more, all but one
+
+Cell = tuple[str, float | None]  # a cell's text and its value
 
 
 class Best(str):
@@ -63,15 +74,39 @@ class ShownTable(ResultTable):
     @property
     def rules(self) -> list[tuple[str, int, int]]:
         """Groups with their first and last columns; the names of rows are column 1. Empty without any group."""
-        ends = list(accumulate((width for _, width in self.groups), initial=1))
-        groups = [(name, first + 1, last) for (name, _), (first, last) in zip(self.groups, pairwise(ends), strict=True)]
-        return groups if any(name for name, *_ in groups) else []
+        rules = []
+        last = 1
+        for name, width in self.groups:
+            rules.append((name, last + 1, last + width))
+            last += width
+        return rules if any(name for name, _ in self.groups) else []
 
     @property
     def headers(self) -> list[str]:
         """Columns with their groups, for formats that have one row of headers."""
-        over = ["", *(name for name, width in self.groups for _ in range(width))]
-        return [f"{group}: {column}" if group else column for group, column in zip(over, self.columns, strict=True)]
+        groups = [name for name, width in self.groups for _ in range(width)]
+        named = zip(["", *groups], self.columns, strict=True)
+        return [f"{group}: {column}" if group else column for group, column in named]
+
+
+def block(
+    heading: str, rows: Mapping[str, Sequence[Cell]], best: Sequence[Callable[..., float] | None]
+) -> Iterator[tuple[str, ...]]:
+    """Yields a heading and the rows below it. The best of a column is marked, unless all are equal.
+
+    rows: the cells by the name of their row. best: of each column `max` or `min`, or None for one that has no best.
+    """
+    yield (heading,)
+    tops = []
+    for column, choose in enumerate(best):
+        values = {cells[column][1] for cells in rows.values()} - {None}
+        tops.append(choose(values) if choose and len(values) > 1 else None)
+    for name, cells in rows.items():
+        texts = [
+            Best(shown) if top is not None and value == top else shown
+            for (shown, value), top in zip(cells, tops, strict=True)
+        ]
+        yield (name, *texts)
 
 
 def lay_out(
@@ -79,52 +114,36 @@ def lay_out(
 ) -> ShownTable:
     """Lays out a table: measured blocks first, then reported ones, by model."""
     rows: list[tuple[str, ...]] = []
-    for block in measured:
-        rows.append((f"Measured here: {block.label}",))
-        # For costs most is not best.
-        best = [None if column.measure in COSTS else max for column in table.columns]
-        shown = [
-            [(text(table, column, cell), cell.mean) for column, cell in zip(table.columns, cells, strict=True)]
-            for _, cells in block.rows
-        ]
-        rows += [(row.label, *cells) for (row, _), cells in zip(block.rows, marked(shown, best), strict=True)]
+    # For costs most is not best.
+    best = [None if column.measure in COSTS else max for column in table.columns]
+    for of_model in measured:
+        cells = {}
+        for row, of_row in of_model.rows:
+            placed = zip(table.columns, of_row, strict=True)
+            cells[row.label] = [(text(table, column, cell), cell.mean) for column, cell in placed]
+        rows += block(f"Measured here: {of_model.label}", cells, best)
     # A dict keeps the order of first appearance, which is the paper's.
     for paper, number, model in dict.fromkeys((figure.paper, figure.table, figure.model) for figure in figures):
-        own = [figure for figure in figures if (figure.paper, figure.table, figure.model) == (paper, number, model)]
         rows.append((f"Reported by {paper} (Table {number}), not measured here: {model}",))
         for row in table.rows:
             printed = {
-                one.column: one.value + (f" ± {one.spread}" if one.spread else "") + ("?" if one.doubt else "")
-                for one in own
-                if one.system == row.key
+                figure.column: figure.printed
+                for figure in figures
+                if (figure.paper, figure.table, figure.model, figure.system) == (paper, number, model, row.key)
             }
             # Rows that a paper does not report are left out; single blanks stay, so that columns line up.
             if printed:
                 rows.append((row.label, *(printed.get(column.name, "") for column in table.columns)))
+    # Neighbouring columns of one group share a heading; the same group further on gets another one.
+    groups = groupby(column.group for column in table.columns)
     return ShownTable(
         name=table.name,
         title=" ".join(_captions(table, measured, runs)),
-        # Neighbouring columns of one group share a heading; the same group further on gets another one.
-        groups=tuple((group, len(list(of_it))) for group, of_it in groupby(column.group for column in table.columns)),
+        groups=tuple((group, len(list(columns))) for group, columns in groups),
         columns=("", *(column.name for column in table.columns)),
         rows=rows,
         notes=tuple(_notes(table, measured, figures, runs)),
     )
-
-
-def marked(
-    rows: Sequence[Sequence[tuple[str, float | None]]], best: Sequence[Callable[[Iterable[float]], float] | None]
-) -> Iterator[tuple[str, ...]]:
-    """Yields the texts of rows of cells, each with its value. The best of a column is marked, unless all are equal.
-
-    best: of each column `max` or `min`, or None for one that has no best.
-    """
-    columns = []
-    for cells, choose in zip(zip(*rows, strict=True), best, strict=True):
-        values = {value for _, value in cells if value is not None}
-        top = choose(values) if choose and len(values) > 1 else None
-        columns.append([Best(shown) if top is not None and value == top else shown for shown, value in cells])
-    yield from zip(*columns, strict=True)
 
 
 def text(table: PaperTable, column: PaperColumn, cell: MeasuredCell) -> str:
@@ -135,32 +154,35 @@ def text(table: PaperTable, column: PaperColumn, cell: MeasuredCell) -> str:
         # Calls are few enough for a decimal to matter.
         return f"{cell.mean:,.1f}" if column.measure == "calls" else f"{cell.mean:,.0f}"
     # One decimal of a percentage and three of a fraction are the same precision.
-    scale, digits = (100, 1) if table.percent else (1, 3)
-    mean, low, high = (f"{scale * value:.{digits}f}" for value in (cell.mean, *cell.ci95))
-    return f"{mean} ({low}–{high})"
+    if table.percent:
+        return "{:.1f} ({:.1f}–{:.1f})".format(*(100 * value for value in (cell.mean, *cell.ci95)))
+    return "{:.3f} ({:.3f}–{:.3f})".format(cell.mean, *cell.ci95)
 
 
 def _captions(table: PaperTable, measured: Sequence[MeasuredBlock], runs: Sequence[FinishedRun]) -> Iterator[str]:
     """Yields the caption, the numbers of questions, and the data sets that differ."""
     yield table.caption
-    same, different = [], []
-    for i, column in enumerate(table.columns):
+    same = []
+    different = []
+    for place, column in enumerate(table.columns):
         # The largest over rows and blocks: one that lacks some questions does not shrink the evaluation set.
-        here = max((cells[i].questions for block in measured for _, cells in block.rows), default=0)
-        if here and here == column.size:
-            same.append(f"{column.name} {here:,}")
-        elif here and column.size is not None:
-            different.append(f"{column.name} {here:,} (paper {column.size:,})")
+        asked = max((cells[place].questions for of_model in measured for _, cells in of_model.rows), default=0)
+        if asked and asked == column.size:
+            same.append(f"{column.name} {asked:,}")
+        elif asked and column.size is not None:
+            different.append(f"{column.name} {asked:,} (paper {column.size:,})")
     if different:
         yield f"Not the paper's evaluation sets; questions evaluated: {', '.join(different)}."
     if same:
         yield f"As many questions as in the paper: {', '.join(same)}."
-    present = {run.metrics["dataset"] for run in runs}
-    for made, real in GENERATED.items():
-        if made in present and real in table.data:
-            yield f"In the columns of {DATA[real]} are questions of the generated {made}, not those of the paper."
+    evaluated = {run.metrics["dataset"] for run in runs}
     # A generated data set fills the columns of the real one, so these are not reported as empty.
-    covered = present | {GENERATED[data] for data in present if data in GENERATED}
+    covered = set(evaluated)
+    for generated, real in GENERATED.items():
+        if generated in evaluated:
+            covered.add(real)
+            if real in table.data:
+                yield INSTEAD.format(real=DATA[real], generated=generated)
     lacking = [DATA.get(data, data) for data in table.data if data not in covered]
     if lacking:
         yield f"Not evaluated, and empty: {', '.join(lacking)}."
@@ -169,46 +191,47 @@ def _captions(table: PaperTable, measured: Sequence[MeasuredBlock], runs: Sequen
 def _notes(
     table: PaperTable, measured: Sequence[MeasuredBlock], figures: Sequence[ReportedFigure], runs: Sequence[FinishedRun]
 ) -> Iterator[str]:
-    seeds = sorted({run.config.seed for run in runs})
-    over = f"questions and {len(seeds)} seeds" if len(seeds) > 1 else "questions (one seed)"
+    seeds = len({run.config.seed for run in runs})
+    over = f"questions and {seeds} seeds" if seeds > 1 else "questions (one seed)"
     yield f"Measured: mean and 95% bootstrap interval over {over}; the best of a column is bold."
     if figures:
-        yield "Reported figures are the paper's own, of its models, prompts and machines, as printed (± as there)."
-    if any(0 < cell.questions < FEWEST for block in measured for _, cells in block.rows for cell in cells):
+        yield REPORTED
+    rows = [row for of_model in measured for row in of_model.rows]
+    if any(0 < cell.questions < FEWEST for _, cells in rows for cell in cells):
         yield f"Cells with fewer than {FEWEST} questions are empty."
-    ran = {row.key for block in measured for row, _ in block.rows}
-    if absent := [row.label for row in table.rows if row.key not in ran]:
+    evaluated = {row.key for row, _ in rows}
+    absent = [row.label for row in table.rows if row.key not in evaluated]
+    if absent:
         yield f"Not run: {', '.join(absent)}."
     if any(column.measure == JUDGED for column in table.columns):
-        judged = [run.metrics["judged"] for run in runs if "judged" in run.metrics]
-        judges = sorted({(of["judge"], of.get("right", GRADED.right)) for of in judged})
-        for judge, right in judges:
-            yield f"A judged answer is one that {judge} {right}."
-        if not judges:
-            yield "Nothing was judged: choose a judge, as judge=openai judge.name=<model> judge.base_url=<address>."
-        if EMBEDDED in dict(judges):
-            yield EMBEDDED_JUDGE_NOTE
+        yield from _judge_notes(runs)
     yield from dict.fromkeys(note for run in runs for note in model_notes(run.metrics["model"]))
-    for block in measured:
-        for data, compared in block.compared.items():
+    for of_model in measured:
+        for data, compared in of_model.compared.items():
             name = DATA.get(data, data)
-            yield from (f"{block.label}, {name}: {line}" for line in verdicts(compared, "utility"))
+            yield from (f"{of_model.label}, {name}: {line}" for line in verdicts(compared, "utility"))
     yield from table.notes
-    reasons: dict[str, list[str]] = {}
+    doubts: dict[str, list[str]] = {}
     for figure in figures:
         if figure.doubt:
-            reasons.setdefault(figure.doubt, []).append(f"{figure.system} with {figure.model}, {figure.column}")
-    for reason, doubtful in reasons.items():
-        rest = f" and {len(doubtful) - 3} more" if len(doubtful) > 4 else ""
-        yield f"Doubtful (?), {'; '.join(doubtful[: 3 if rest else 4])}{rest}: {reason}."
+            doubts.setdefault(figure.doubt, []).append(f"{figure.system} with {figure.model}, {figure.column}")
+    for reason, doubtful in doubts.items():
+        named = "; ".join(doubtful)
+        if len(doubtful) > MOST_DOUBTFUL:
+            named = f"{'; '.join(doubtful[:3])} and {len(doubtful) - 3} more"
+        yield f"Doubtful (?), {named}: {reason}."
     if table.missing:
         yield f"For a full reproduction this project lacks: {'; '.join(table.missing)}."
 
 
-TABLES = "tables"
-CSV_HEADER = (
-    "table,source,model,system,label,column,value,ci95_low,ci95_high,questions,paper_questions,spread,doubt".split(",")
-)
+def _judge_notes(runs: Sequence[FinishedRun]) -> Iterator[str]:
+    judged = [run.metrics["judged"] for run in runs if "judged" in run.metrics]
+    if not judged:
+        yield NO_JUDGE
+    for judge, right in sorted({(summary["judge"], summary.get("right", GRADED.right)) for summary in judged}):
+        yield f"A judged answer is one that {judge} {right}."
+    if any(summary["judge"] == EMBEDDED for summary in judged):
+        yield EMBEDDED_JUDGE_NOTE
 
 
 def write_tables(folder: Path, experiment: str, runs: Sequence[FinishedRun], seed: int) -> list[ShownTable]:
@@ -217,12 +240,14 @@ def write_tables(folder: Path, experiment: str, runs: Sequence[FinishedRun], see
 
     folder: of the run or the sweep. seed: of the draws of intervals and tests.
     """
-    written, tables = [], tables_of(experiment)
+    tables = tables_of(experiment)
     # A method in one table of the experiment must not turn up as unknown in another.
     named = {row.method for table in tables for row in table.rows}
+    layouts = []
     for table in tables:
         if any(is_of(run, table.data) for run in runs):
-            figures, measured = reported(table.name), measure(table, runs, seed, named)
+            figures = reported(table.name)
+            measured = measure(table, runs, seed, named)
             layout = lay_out(table, measured, figures, runs)
             (folder / TABLES).mkdir(exist_ok=True)
             path = folder / TABLES / table.name
@@ -230,8 +255,8 @@ def write_tables(folder: Path, experiment: str, runs: Sequence[FinishedRun], see
             write_atomically(path.with_suffix(".tex"), latex(layout).encode())
             write_atomically(path.with_suffix(".csv"), table_csv(table, measured, figures).encode())
             print(f"In the form of the paper: {visible(str(path))}.md, .tex and .csv")
-            written.append(layout)
-    return written
+            layouts.append(layout)
+    return layouts
 
 
 def markdown(layout: ShownTable) -> str:
@@ -279,22 +304,29 @@ TEMPLATES.filters["markdown"] = lambda text: re.sub(r"[\\|*_<`\[]", r"\\\g<0>", 
 
 def table_csv(table: PaperTable, measured: Sequence[MeasuredBlock], figures: Sequence[ReportedFigure]) -> str:
     """Writes a line for every figure. Its `source` is measured (fractions, with intervals) or reported (as printed)."""
-    lines: list[list[Any]] = []
+    lines = []
+    for of_model in measured:
+        for row, cells in of_model.rows:
+            for column, cell in zip(table.columns, cells, strict=True):
+                # Empty, not 0, where there is no figure. Floating-point error must not change the file.
+                mean, low, high = rounded((cell.mean, *(cell.ci95 or ("", ""))))
+                line = {
+                    "source": "measured",
+                    "model": of_model.label,
+                    "system": row.key,
+                    "label": row.label,
+                    "column": column.name,
+                    "value": mean,
+                    "ci95_low": low,
+                    "ci95_high": high,
+                    "questions": cell.questions,
+                    "paper_questions": column.size,
+                }
+                lines.append(line)
     # A paper may report systems that the table here has no row for: these keep their key as label.
     labels = {row.key: row.label for row in table.rows}
-    for block in measured:
-        for row, cells in block.rows:
-            for column, cell in zip(table.columns, cells, strict=True):
-                # Empty, not 0, where there is no figure.
-                low, high = cell.ci95 or ("", "")
-                # Floating-point error must not change the file.
-                numbers = rounded((cell.mean, low, high))
-                size = "" if column.size is None else column.size
-                what = (table.name, "measured", block.label, row.key, row.label, column.name)
-                lines.append([*what, *numbers, cell.questions, size, "", ""])
     for figure in figures:
-        label = labels.get(figure.system, figure.system)
-        what = (table.name, "reported", figure.model, figure.system, label, figure.column)
-        lines.append([*what, figure.value, "", "", "", "", figure.spread, figure.doubt])
-    written: str = pd.DataFrame(lines, columns=CSV_HEADER, dtype=object).to_csv(index=False, lineterminator="\n")
-    return written
+        lines.append({**asdict(figure), "source": "reported", "label": labels.get(figure.system, figure.system)})
+    # As objects, so that counts stay integers.
+    frame = pd.DataFrame(lines, columns=CSV_HEADER, dtype=object).assign(table=table.name)
+    return str(frame.to_csv(index=False, lineterminator="\n"))

@@ -1,19 +1,20 @@
 """Measures the cells of a paper's table. A block has the rows of one setting."""
 
 import json
-from collections import ChainMap
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from actors.messages import derive_seed
-from experiments.analysis.compare import Scores, arms_of_scores, compare_pairs, merge
+from experiments.analysis.compare import compare_pairs, merge, trial_arm
+from experiments.analysis.findings import broken
+from experiments.analysis.intervals import ScoreGroup, mean_interval
 from experiments.analysis.result_table import plain
-from experiments.analysis.scores import FinishedRun, as_matrix
-from experiments.analysis.statistics import ScoreGroup, mean_interval
-from experiments.analysis.summary import Metrics, broken
+from experiments.analysis.run_facts import Metrics
+from experiments.analysis.scores import FinishedRun
 from experiments.analysis.tables.paper_table import COSTS, GENERATED, PaperColumn, PaperRow, PaperTable
 from experiments.metrics.answer_metrics import strict_exact_match
 
@@ -41,23 +42,22 @@ def counts(run: FinishedRun, table: PaperTable, column: PaperColumn) -> bool:
     return is_of(run, (column.data,) if column.data else table.data) and column.split in ("", run.config.data.split)
 
 
-def scores_of(run: FinishedRun, method: str, columns: Sequence[PaperColumn], measure: str) -> dict[str, float]:
+def scores_of(run: FinishedRun, method: str, columns: Sequence[PaperColumn], measure: str) -> pd.Series:
     """Scores by question, for the questions that any of the columns counts and that have the measure.
 
-    measure: one of `FinishedRun.judged`, or a field of `Scored`. `strict_em` is the exact match of MultimodalQA's
-        official script, computed from the answer where it was not recorded; that data set's `utility` is the lenient
-        one.
+    measure: a column of `read_scores`. `strict_em` is the exact match of MultimodalQA's official script, computed from
+        the answer where it was not recorded; that data set's `utility` is the lenient one.
     """
-    found = {}
-    for id, scored in run.answers[method].items():
-        if any(column.takes(scored.tags) for column in columns):
-            value = run.judged[measure].get((method, id)) if measure in run.judged else getattr(scored, measure, None)
-            if value is None and measure == "strict_em":
-                # No answer is a wrong answer.
-                value = 0.0 if scored.answer is None else strict_exact_match(scored.answer, scored.gold)
-            if value is not None:
-                found[id] = float(value)
-    return found
+    answers = run.answers[method]
+    counted = [any(column.takes(dict(tags)) for column in columns) for tags in answers["tags"]]
+    answers = answers[counted]
+    scores = answers.get(measure, pd.Series()).astype(float)
+    if measure == "strict_em":
+        for question, answer in answers[scores.isna()].iterrows():
+            # No answer is a wrong answer.
+            right = not pd.isna(answer["answer"]) and strict_exact_match(answer["answer"], answer["gold"])
+            scores[question] = float(right)
+    return scores.dropna()
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,14 +123,18 @@ def measure(
 
 def _group(table: PaperTable, column: PaperColumn, row: PaperRow, runs: Sequence[FinishedRun]) -> ScoreGroup | None:
     """Scores of a column's questions in the runs of its data set. None for means and without scores."""
-    of_it = [run for run in runs if not column.mean_of and counts(run, table, column)]
+    trials = [run for run in runs if not column.mean_of and counts(run, table, column)]
+    scores = [scores_of(run, row.method, [column], column.measure) for run in trials]
+    if not sum(map(len, scores)):
+        return None
     # All questions of the data set, not the column's alone: groups of one origin need the same columns.
-    questions = sorted({question for run in of_it for question in run.answers[row.method]})
-    values = as_matrix([scores_of(run, row.method, [column], column.measure) for run in of_it], questions)
-    of_questions = ChainMap(*(run.clusters for run in of_it))
-    clusters, bounded = [of_questions[question] for question in questions], column.measure not in COSTS
-    origin = f"{column.data} {column.split}"
-    return ScoreGroup(origin, values, clusters, bounded) if np.isfinite(values).any() else None
+    clusters = pd.concat([run.answers[row.method]["cluster"] for run in trials]).groupby(level=0).first()
+    return ScoreGroup(
+        origin=f"{column.data} {column.split}",
+        values=pd.DataFrame(scores).reindex(columns=clusters.index).to_numpy(),
+        clusters=clusters.to_numpy(),
+        bounded=column.measure not in COSTS,
+    )
 
 
 def _cell(column: PaperColumn, groups: Mapping[str, ScoreGroup | None], seed: int) -> MeasuredCell:
@@ -163,19 +167,19 @@ def _compared(
         # One measure per data set: more of them would be more tests, and less power for each.
         chosen = "utility" if "utility" in measures else measures[0] if measures else ""
         counted = [column for column in columns if column.measure == chosen]
-        scored: list[Scores] = [
-            (row.label, {}, run.seed, scores_of(run, row.method, counted, chosen))
-            for row in rows
-            for run in runs[row.key]
-            if any(counts(run, table, column) for column in counted)
-        ]
-        clusters = dict(ChainMap(*(run.clusters for of_row in runs.values() for run in of_row)))
-        # The same columns for all rows, as `compare_pairs` expects.
-        arms = merge(arms_of_scores([each for each in scored if each[-1]], clusters))
+        trials = []
+        for row in rows:
+            for run in runs[row.key]:
+                scores = scores_of(run, row.method, counted, chosen)
+                if len(scores) and any(counts(run, table, column) for column in counted):
+                    clusters = run.answers[row.method]["cluster"][scores.index]
+                    trials.append(trial_arm(row.label, {}, run.seed, scores, clusters))
+        arms = merge(trials)
         if len(arms) > 1:
             label = next((row.label for row in rows if row.key == table.ours), "")
             ours = next((arm for arm in arms if arm.method == label), arms[-1])
             margin = min(run.config.compare.margin for of_row in runs.values() for run in of_row)
             pairs = [(ours, arm) for arm in arms if arm is not ours]
-            if compared := compare_pairs(pairs, derive_seed(seed, "compared", data), margin):
+            compared = compare_pairs(pairs, derive_seed(seed, "compared", data), margin)
+            if compared:
                 yield data, compared

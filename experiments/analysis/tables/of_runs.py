@@ -9,11 +9,12 @@ import pandas as pd
 from actors.backends.model_settings import model_name
 from actors.errors import UserError, visible
 from experiments.analysis.arrow_tables import run_tables
-from experiments.analysis.result_table import Cell, number, plain, with_interval
+from experiments.analysis.result_table import cell_text, interval_form, plain
+from experiments.analysis.run_facts import model_notes
 from experiments.analysis.run_table import MEASURES
-from experiments.analysis.summary import COSTS, model_notes
+from experiments.analysis.summary import COSTS
 from experiments.analysis.sweep_report import recorded_rows
-from experiments.analysis.tables.formats import ShownTable, latex, markdown, marked
+from experiments.analysis.tables.formats import ShownTable, block, latex, markdown
 from experiments.config.saved import read
 from experiments.config.yaml_tree import yaml_tree
 from experiments.records.recorder import RunFolder
@@ -22,15 +23,15 @@ from experiments.records.run_files import write_atomically
 OPTIONS = {"format": ("latex", "markdown", "csv"), "columns": ("measures", "runs")}
 SUFFIXES = {".tex": "latex", ".md": "markdown", ".csv": "csv"}
 NOTE = "Utility is the data set's metric (EM or accuracy), with a 95% bootstrap interval; the best of a column is bold."
+
 Row = Mapping[str, Any]  # measures of a method; `run` is the heading above it
-SHOWN: dict[str, tuple[str, Cell]] = {
-    "utility": (
-        "utility (95% interval)",
-        lambda row: with_interval(row.get("utility"), row.get("ci95")).replace("-", "–"),
-    ),
+
+# Header and cells of each measure, in the order of columns.
+SHOWN = {
+    "utility": ("utility (95% interval)", interval_form("utility", "ci95").replace("-", "–")),
     **{name: MEASURES[name] for name in ("strict_em", "f1", "acc_star", "attack_success")},
-    **{name: (name.upper(), number(name)) for name in ("tpr", "fpr", "auroc")},
-    "utility_lost": ("utility lost when clean", number("utility_lost", "+.3f")),
+    **{name: (name.upper(), f"{{{name}:.3f}}") for name in ("tpr", "fpr", "auroc")},
+    "utility_lost": ("utility lost when clean", "{utility_lost:+.3f}"),
     **{name: MEASURES[name] for name in COSTS},
 }
 # The best of a column; costs have none.
@@ -45,89 +46,120 @@ def table_of(folders: str, options: Sequence[str]) -> int:
 
     Raises UserError for other options, and for a folder that is none or has no results.
     """
-    given = dict(option.removeprefix("table.").partition("=")[::2] for option in options)
-    to = Path(given.pop("to", "")).expanduser()
-    chosen = {"format": SUFFIXES.get(to.suffix, "latex"), "columns": "measures"} | given
+    settings = dict(option.removeprefix("table.").partition("=")[::2] for option in options)
+    file = Path(settings.pop("to", "")).expanduser()
+    chosen = {"format": SUFFIXES.get(file.suffix, "latex"), "columns": "measures"} | settings
     for name, value in chosen.items():
         if value not in OPTIONS.get(name, ()):
             allowed = ", ".join(f"table.{key}={'|'.join(values)}" for key, values in OPTIONS.items())
             raise UserError(f"table.{name}={value}: table=[<run folder>,...] takes table.to=<file>, {allowed}")
+    rows = [row for label, path in _labelled(folders).items() for row in _rows(path, label)]
+    if chosen["format"] == "csv":
+        measures = ["run", "method", "utility", "low", "high", *list(SHOWN)[1:]]
+        text = pd.DataFrame(rows, columns=measures).to_csv(index=False, lineterminator="\n")
+    else:
+        layout = _by_run(rows) if chosen["columns"] == "runs" else _by_measure(rows)
+        text = latex(layout) if chosen["format"] == "latex" else markdown(layout)
+    if not file.name:
+        print(text.rstrip("\n"))
+        return 0
+    try:
+        write_atomically(file, text.encode())
+    except OSError as error:
+        raise UserError(f"table.to={file} cannot be written ({error.strerror}); choose another file") from error
+    print(f"table: {visible(str(file))}")
+    return 0
+
+
+def _labelled(folders: str) -> dict[str, str]:
+    """Reads the folders of a table by label: as given, or their names, or their paths where two have one name."""
     try:
         listed = yaml_tree(folders)
     except UserError as error:
         raise UserError(f"table={folders} cannot be read ({error}); write table=[runs/a,runs/b]") from error
-    paths = list(listed.values()) if isinstance(listed, dict) else listed if isinstance(listed, list) else [listed]
+    paths = listed if isinstance(listed, list) else [listed]
+    if isinstance(listed, dict):
+        paths = list(listed.values())
     if not paths or not all(isinstance(path, str) and path for path in paths):
         raise UserError(f"table={folders}: expected run folders; write table=[runs/a,runs/b]")
-    names = list(listed) if isinstance(listed, dict) else [Path(path).name for path in paths]
-    labels = names if len(set(names)) == len(names) else paths
-    rows = [row for path, label in zip(paths, labels, strict=True) for row in _rows(path, label)]
-    if chosen["format"] == "csv":
-        measures = ["run", "method", "utility", "low", "high", *list(SHOWN)[1:]]
-        written = pd.DataFrame(rows, columns=measures).to_csv(index=False, lineterminator="\n")
-    else:
-        layout = _laid_out(rows, by_run=chosen["columns"] == "runs")
-        written = latex(layout) if chosen["format"] == "latex" else markdown(layout)
-    if not to.name:
-        print(written.rstrip("\n"))
-        return 0
-    try:
-        write_atomically(to, written.encode())
-    except OSError as error:
-        raise UserError(f"table.to={to} cannot be written ({error.strerror}); choose another file") from error
-    print(f"table: {visible(str(to))}")
-    return 0
+    if isinstance(listed, dict):
+        return listed
+    by_name = {Path(path).name: path for path in paths}
+    return by_name if len(by_name) == len(paths) else {path: path for path in paths}
 
 
 def _rows(path: str, label: str) -> Iterator[Row]:
+    """Yields the measures of each method of a run, or of each method and setting of a sweep."""
     folder = RunFolder.open(Path(path).expanduser())
     config = read(folder.config)
     model = visible(model_name(config.model))
-    about = f"{model}, {config.data.kind}, "
-    about += f"{config.sweep.seeds} seeds" if config.is_sweep else f"seed {config.seed}"
-    about += "" if config.attack.kind == "none" else f", attack={config.attack.kind}"
-    found: list[dict[str, Any]]
+    seeds = f"{config.sweep.seeds} seeds" if config.is_sweep else f"seed {config.seed}"
+    facts = f"{model}, {config.data.kind}, {seeds}"
+    if config.attack.kind != "none":
+        facts += f", attack={config.attack.kind}"
+    measured: list[dict[str, Any]]
     if config.is_sweep:
-        found = [
+        measured = [
             {"method": row.method, "values": row.values, "ci95": row.ci95, **row.means}
             for row in recorded_rows(folder.path, config.seed)
             if row.method  # without one, all trials were stopped early
         ]
     else:
-        found = [
+        measured = [
             {**row, "values": {}, "ci95": (row["low"], row["high"])}
             for row in run_tables(folder)["metrics"].to_arrow().to_pylist()
         ]
-    if not found:
+    if not measured:
         raise UserError(f"{path} has no results: resume it to its end, or leave it out; studies have none")
-    for row in found:
+    for row in measured:
         name = "".join([label, *(f", {key}={plain(value)}" for key, value in row["values"].items())])
         low, high = row["ci95"]
-        texts = {"run": name, "about": about, "method": row["method"]}
-        yield {**row, "model": model, "low": low, "high": high, **{key: visible(text) for key, text in texts.items()}}
-
-
-def _laid_out(rows: Sequence[Row], by_run: bool) -> ShownTable:
-    """Lays out runs as headings over their methods, with a column for each measure. With `by_run` a run is a column."""
-    runs = dict.fromkeys(row["run"] for row in rows)
-    if by_run:
-        columns, keys = list(runs), ["utility"] * len(runs)
-        of = {(row["method"], row["run"]): row for row in rows}
-        parts = {
-            SHOWN["utility"][0]: {row["method"]: [of.get((row["method"], run), {}) for run in runs] for row in rows}
+        yield {
+            **row,
+            "run": visible(name),
+            "about": visible(facts),
+            "method": visible(row["method"]),
+            "model": model,
+            "low": low,
+            "high": high,
         }
-    else:
-        keys = [key for key in SHOWN if any(row.get(key) is not None for row in rows)]
-        columns, parts = [SHOWN[key][0].replace("\n", " ") for key in keys], {}
-        for row in rows:
-            parts.setdefault(f"{row['run']} ({row['about']})", {})[row["method"]] = [row] * len(keys)
+
+
+def _by_measure(rows: Sequence[Row]) -> ShownTable:
+    """Lays out runs as headings over their methods, with a column for each measure."""
+    names = [name for name in SHOWN if any(row.get(name) is not None for row in rows)]
+    columns = [SHOWN[name][0].replace("\n", " ") for name in names]
+    methods: dict[str, dict[str, Row]] = {}
+    for row in rows:
+        methods.setdefault(f"{row['run']} ({row['about']})", {})[row["method"]] = row
+    body: list[tuple[str, ...]] = []
+    for heading, of_run in methods.items():
+        cells = {}
+        for method, row in of_run.items():
+            cells[method] = [(cell_text(SHOWN[name][1], row), row.get(name)) for name in names]
+        body += block(heading, cells, [BEST.get(name) for name in names])
+    return _shown(columns, body, rows)
+
+
+def _by_run(rows: Sequence[Row]) -> ShownTable:
+    """Lays out the utility of methods, with a column for each run."""
+    header, form = SHOWN["utility"]
+    runs = list(dict.fromkeys(row["run"] for row in rows))
+    by_place = {(row["method"], row["run"]): row for row in rows}
+    cells: dict[str, list[tuple[str, float | None]]] = {}
+    for row in rows:
+        in_runs = [by_place.get((row["method"], run), {}) for run in runs]
+        cells[row["method"]] = [(cell_text(form, measures), measures.get("utility")) for measures in in_runs]
+    return _shown(runs, list(block(header, cells, [max] * len(runs))), rows)
+
+
+def _shown(columns: Sequence[str], body: Sequence[tuple[str, ...]], rows: Sequence[Row]) -> ShownTable:
     models = dict.fromkeys(note for row in rows for note in model_notes(row["model"]))
-    shown: list[tuple[str, ...]] = []
-    for heading, of_method in parts.items():
-        cells = [
-            [(SHOWN[key][1](row), row.get(key)) for key, row in zip(keys, of, strict=True)] for of in of_method.values()
-        ]
-        texts = marked(cells, [BEST.get(key) for key in keys])
-        shown += [(heading,), *((method, *of) for method, of in zip(of_method, texts, strict=True))]
-    title, groups = "Methods compared.", (("", len(columns)),)
-    return ShownTable(("", *columns), shown, (NOTE, *models), title, name="runs", groups=groups)
+    return ShownTable(
+        columns=("", *columns),
+        rows=body,
+        notes=(NOTE, *models),
+        title="Methods compared.",
+        name="runs",
+        groups=(("", len(columns)),),
+    )

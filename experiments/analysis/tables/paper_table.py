@@ -140,6 +140,12 @@ class ReportedFigure:
     table: str
     doubt: str
 
+    @property
+    def printed(self) -> str:
+        """The figure with its spread; a question mark follows a doubtful one."""
+        spread = f" ± {self.spread}" if self.spread else ""
+        return f"{self.value}{spread}{'?' if self.doubt else ''}"
+
 
 def reported(table: str) -> tuple[ReportedFigure, ...]:
     """Reads the reported figures of a table, in the paper's order. None where nothing was transcribed."""

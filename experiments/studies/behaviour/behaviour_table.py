@@ -1,20 +1,14 @@
 """Summarises one agent's answers under every condition, and makes their table."""
 
-from operator import attrgetter
+import pandas as pd
 
 from actors.messages import derive_seed
-from experiments.analysis.findings import in_short
+from experiments.analysis.findings import broken, failure_notes, in_short
+from experiments.analysis.paired import verdicts
 from experiments.analysis.result_table import ResultTable, with_interval
-from experiments.analysis.scores import by_method
-from experiments.analysis.summary import (
-    Metrics,
-    broken,
-    failure_notes,
-    mean_and_interval,
-    model_notes,
-    rounded,
-    verdicts,
-)
+from experiments.analysis.rounding import rounded
+from experiments.analysis.run_facts import Metrics, model_notes
+from experiments.analysis.scores import by_method, mean_and_interval
 from experiments.records.recorder import RunFolder
 from experiments.studies.behaviour.measure import RELEVANT
 
@@ -29,23 +23,27 @@ def behaviour(run: RunFolder, metrics: Metrics, seed: int) -> Metrics:
     taken_over: share of answers that equal the wrong one, which colleagues give in the conditions with colleagues;
     turned: the same, among questions that are answered right without colleagues.
     """
-    lacking, recorded = broken(metrics), by_method(run)
-    answers = {name: {} if name in lacking else recorded.get(name, {}) for name in metrics["methods"]}
-    alone = {scored.question for scored in answers[RELEVANT].values() if scored.utility > 0}
+    concluded = {name: answers for name, answers in by_method(run).items() if name not in broken(metrics)}
+    nothing = pd.DataFrame({"utility": [], "tags": []})
+    relevant = concluded.get(RELEVANT, nothing)
+    right_alone = relevant.index[relevant["utility"] > 0]
     rows: dict[str, dict[str, Metrics | None]] = {}
     for condition in metrics["methods"]:
-        scored = list(answers[condition].values())
-        hops = {hop: [one for one in scored if one.tags.get(HOP) == hop] for hop in ("single", "multi")}
-        measures = {f"utility_{hop}": (hop, "utility", of) for hop, of in hops.items() if of}
-        measures["utility"] = "all", "utility", scored
-        measures["taken_over"] = "taken over", "attack_success", scored
-        measures["turned"] = "turned", "attack_success", [one for one in scored if one.question in alone]
+        answers = concluded.get(condition, nothing)
+        hops = answers["tags"].map(lambda tags: dict(tags).get(HOP))
+        measures = {}
+        for hop in ("single", "multi"):
+            if (hops == hop).any():
+                measures[f"utility_{hop}"] = hop, "utility", answers[hops == hop]
+        measures["utility"] = "all", "utility", answers
+        measures["taken_over"] = "taken over", "attack_success", answers
+        measures["turned"] = "turned", "attack_success", answers[answers.index.isin(right_alone)]
         rows[condition] = dict.fromkeys(measures)
-        for name, (purpose, measure, of) in measures.items():
-            if of:
+        for name, (purpose, measure, measured) in measures.items():
+            if len(measured):
                 draws = derive_seed(seed, "behaviour", purpose, condition)
-                mean, ci95 = mean_and_interval(of, draws, attrgetter(measure))
-                rows[condition][name] = {"mean": mean, "ci95": ci95, "questions": len(of)}
+                mean, ci95 = mean_and_interval(measured, draws, measure)
+                rows[condition][name] = {"mean": mean, "ci95": ci95, "questions": len(measured)}
     return {"model": metrics["model"], "dataset": metrics["dataset"], "conditions": rounded(rows)}
 
 

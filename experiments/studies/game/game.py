@@ -7,8 +7,9 @@ from itertools import product
 import numpy as np
 
 from actors.messages import derive_seed
+from experiments.analysis.rounding import rounded
+from experiments.analysis.run_facts import Metrics
 from experiments.analysis.scores import by_method
-from experiments.analysis.summary import Metrics, rounded
 from experiments.analysis.worst_case import solve, worst_cases
 from experiments.attacks.kind import AttackSettings
 from experiments.datasets.item import Item
@@ -36,7 +37,7 @@ async def play(discussions: Discussions, defences: Sequence[Topology], training:
                     await evaluate(Renamed(defence, names[-1]), own, items, counted=False)
                     done.add(names[-1])
         recorded, lost = by_method(context.recorder.run, failed=True), 1.0 if items is training else np.nan
-        found = [[lost if one.failed_calls else one.utility for one in recorded[name].values()] for name in names]
+        found = [recorded[name]["utility"].mask(recorded[name]["failed_calls"] > 0, lost) for name in names]
         return np.array(found).reshape(len(asked), len(attacks), -1)
 
     async def respond(mix: Floats, start: AttackSettings) -> tuple[AttackSettings, float]:

@@ -7,7 +7,7 @@ from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 from experiments.analysis.figures.style import drawing, heat, save
-from experiments.analysis.summary import Metrics
+from experiments.analysis.run_facts import Metrics
 from experiments.records.recorder import RunFolder
 
 NAMED_AGENTS = 25  # more names than this on one axis cannot be read

@@ -1,88 +1,146 @@
-"""redundancy.json, from the findings and the recorded discussions.
+"""redundancy.json, from the recorded answers.
 
 An effect is the score with an edge minus the score without it, of one question: positive where the edge helps.
 """
 
-import json
-from collections.abc import Sequence
-from statistics import fmean
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 from scipy.stats import spearmanr
 
 from actors.messages import derive_seed
-from experiments.analysis.statistics import Clusters, holm, known_mean, least_clusters, paired_test
-from experiments.analysis.summary import Metrics, mean_and_interval, paired_tests, rounded
-from experiments.records.run_files import write_atomically
-from experiments.running.run_context import RunContext
-from experiments.studies.redundancy.removal import FULL, ROUNDING, Redundancy, by_kind, redundant
+from experiments.analysis.intervals import Clusters
+from experiments.analysis.paired import paired_tests
+from experiments.analysis.rounding import rounded
+from experiments.analysis.run_facts import Metrics
+from experiments.analysis.scores import Answers, mean_and_interval
+from experiments.analysis.statistics import holm, known_mean, least_clusters, paired_test
+from experiments.studies.redundancy.edges import Edge, by_kind
 from topologies.wiring import Bools, Floats
 
-FILE = "redundancy.json"
+# Names of methods in the records: a resumed run finds its answers by them.
+FULL = "full"
+AT_ONCE = "no_redundant"  # the full graph without all of its redundant edges
+ROUNDING = 1e-9  # a mean of scores that is zero but for its last bits counts as zero
 SPLITS = 400  # random halvings of the questions
 LEVEL = 0.05  # of tests, after correction
 
 
-def write(context: RunContext, findings: Redundancy) -> None:
-    """Writes redundancy.json. It has no times: one seed gives one file."""
-    config, dataset, agents, edges = context.config, context.dataset, context.agents, findings.edges
-    seed, effects, can_go, full = config.seed, findings.effects, findings.redundant, findings.scores[FULL]
-    tested = measured_effects(effects, [full[question].cluster or question for question in findings.questions])
+@dataclass(frozen=True)
+class Cuts:
+    """How a learner ranked the edges of the full graph, NaN for one that it lacks, and which it cut, both [edges]."""
+
+    scores: Floats
+    cut: Bools
+
+
+@dataclass(frozen=True)
+class Removals:
+    """What each edge's absence changed on the measured questions.
+
+    effects: [edges, questions], the score with an edge minus the score without it.
+    saved: [edges], mean tokens that go without the edge. clusters: of the questions.
+    """
+
+    questions: Sequence[str]
+    effects: Floats
+    saved: Floats
+    clusters: Clusters
+
+    @classmethod
+    def of(cls, answers: Answers, names: Sequence[str], questions: Sequence[str]) -> Self:
+        """Compares the full graph with those of `names`. A question on which any of them failed is left out."""
+        full = answers[FULL].reindex(questions).dropna(subset="utility")
+        graphs = [answers[name].reindex(full.index) for name in names]
+        effects = np.array([full["utility"] - graph["utility"] for graph in graphs])
+        saved = np.array([(full["tokens"] - graph["tokens"]).mean() for graph in graphs])
+        known = np.isfinite(effects).all(axis=0)
+        return cls(list(full.index[known]), effects[:, known], saved, full["cluster"].to_numpy()[known])
+
+
+def redundant(effects: Floats) -> Bools:
+    """Tests for Definition 1 (Eq. 2), [edges, questions] to bool [edges]: without the edge the score is no less."""
+    no_less: Bools = effects.mean(1) <= ROUNDING
+    return no_less
+
+
+def summarise(
+    edges: Sequence[Edge],
+    agents: Sequence[str],
+    removals: Removals,
+    cuts: Mapping[str, Cuts],
+    answers: Answers,
+    readers: Mapping[str, int],
+    seed: int,
+    margin: float,
+) -> Metrics:
+    """Returns what redundancy.json has of edges, learners and graphs. It has no times: one seed gives one file.
+
+    cuts: by learner. answers: by graph and question. readers: the number of agents that the decision agent reads, by
+        graph that answered the held-out questions too.
+    """
+    effects = removals.effects
+    can_go = redundant(effects)
+    tested = measured_effects(effects, removals.clusters)
     rows = [
         {
             **edge._asdict(),
             "name": edge.name(agents),
-            "redundant": bool(can_go[i]),
-            "tokens_saved": rounded(findings.saved[i]),
-            "answer_effect": rounded(tested[i]),
+            "redundant": bool(can_go[place]),
+            "tokens_saved": rounded(removals.saved[place]),
+            "answer_effect": rounded(tested[place]),
         }
-        for i, edge in enumerate(edges)
+        for place, edge in enumerate(edges)
     ]
     kinds: dict[str, Metrics] = {}
-    learners: dict[str, dict[str, Metrics]] = {learner: {} for learner in findings.pruned}
-    for kind, members in by_kind(edges).items():
-        mean, n, gone = effects[members].mean(1), len(members), int(can_go[members].sum())
-        shown = [tested[i]["mean"] for i in members if tested[i]["shown"]]
-        kinds[kind] = {
-            "edges": n,
-            "redundant": gone,
-            "share": rounded(gone / n),
-            "no_answer_changed": int((effects[members] == 0).all(1).sum()),
-            "harmful": int((can_go[members] & (mean < -ROUNDING)).sum()),
-            "useful": n - gone,
-            "largest": rounded(np.abs(mean).max()),
-            "harmful_shown": sum(effect < 0 for effect in shown),
-            "useful_shown": sum(effect > 0 for effect in shown),
-        }
-        for learner, learned in findings.pruned.items():
+    learners: dict[str, dict[str, Metrics]] = {learner: {} for learner in cuts}
+    for kind, places in by_kind(edges).items():
+        kinds[kind] = rounded(_counts(effects[places], can_go[places], [tested[place] for place in places]))
+        for learner, learned in cuts.items():
             # Edges that it could have cut: its cuts are compared with Definition 1, and its scores with the effects.
-            candidates = np.array([i for i in members if not np.isnan(learned.scores[i])], dtype=np.int64)
-            if len(candidates):
-                names, drawn = [edges[i].kind for i in candidates], derive_seed(seed, "chance", learner, kind)
-                agreed = agreement(learned.cut[candidates], can_go[candidates], names, drawn)
+            candidates = [place for place in places if not np.isnan(learned.scores[place])]
+            if candidates:
+                draws = derive_seed(seed, "chance", learner, kind)
+                names = [edges[place].kind for place in candidates]
+                agreed = agreement(learned.cut[candidates], can_go[candidates], names, draws)
                 ranked = rank_correlation(learned.scores[candidates], effects[candidates].mean(1))
                 learners[learner][kind] = rounded({**agreed, "rank_correlation": ranked})
-    content = {
-        "experiment": config.experiment,
-        "model": config.models_named,
-        "dataset": dataset.name,
-        "metric": dataset.metric,
-        "agents": list(agents),
-        "questions": len(findings.questions),
-        "held_out": len(findings.held_out),
-        "calls": sum(record.calls for scored in findings.scores.values() for record in scored.values()),
+    held_out = answers[FULL].index.difference(removals.questions)
+    return {
+        "questions": len(removals.questions),
+        "held_out": len(held_out),
+        "calls": int(sum(of_graph["calls"].sum() for of_graph in answers.values())),
         "least_questions": least_clusters(len(edges)),
         "edges": rows,
         "kinds": kinds,
         "reliability": rounded(split_half(effects, derive_seed(seed, "halves"))),
         "learners": learners,
-        **graphs_left(findings, seed, config.compare.margin),
+        **graphs_left(answers, removals.questions, readers, seed, margin),
     }
-    write_atomically(context.recorder.run.path / FILE, (json.dumps(content, indent=1) + "\n").encode())
 
 
-def measured_effects(effects: Floats, clusters: Clusters = ()) -> list[Metrics]:
+def _counts(effects: Floats, can_go: Bools, tested: Sequence[Metrics]) -> Metrics:
+    """Counts the edges of a kind by their effects."""
+    means = effects.mean(1)
+    shown = np.array([effect["mean"] for effect in tested if effect["shown"]])
+    return {
+        "edges": len(effects),
+        "redundant": int(can_go.sum()),
+        "share": float(can_go.mean()),
+        "no_answer_changed": int((effects == 0).all(1).sum()),
+        "harmful": int((can_go & (means < -ROUNDING)).sum()),
+        "useful": int((~can_go).sum()),
+        "largest": float(np.abs(means).max()),
+        "harmful_shown": int((shown < 0).sum()),
+        "useful_shown": int((shown > 0).sum()),
+    }
+
+
+def measured_effects(effects: Floats, clusters: Clusters = None) -> list[Metrics]:
     """Tests the mean effect of each edge of `effects` [edges, questions]. `clusters` are the questions'.
 
     Each has its `mean`, its paired bootstrap interval `ci95`, the `p_value` of a sign-flip test, `adjusted_p` by Holm's
@@ -93,8 +151,16 @@ def measured_effects(effects: Floats, clusters: Clusters = ()) -> list[Metrics]:
     # One seed for all edges, so that equal rows give equal results.
     tests = [paired_test(row, np.zeros_like(row), derive_seed("effect"), draws, clusters) for row in effects]
     adjusted = holm([test["p_value"] for test in tests])
-    effect = ({"mean": test["difference"], "ci95": test["ci95"], "p_value": test["p_value"]} for test in tests)
-    return [{**row, "adjusted_p": p, "shown": p < LEVEL} for row, p in zip(effect, adjusted, strict=True)]
+    return [
+        {
+            "mean": test["difference"],
+            "ci95": test["ci95"],
+            "p_value": test["p_value"],
+            "adjusted_p": adjusted_p,
+            "shown": adjusted_p < LEVEL,
+        }
+        for test, adjusted_p in zip(tests, adjusted, strict=True)
+    ]
 
 
 def split_half(effects: Floats, seed: int) -> Metrics:
@@ -109,20 +175,23 @@ def split_half(effects: Floats, seed: int) -> Metrics:
     """
     questions = effects.shape[1]
     draw = np.random.default_rng(seed)
-    rows: list[dict[str, float | None]] = []
+    splits = []
     for _ in range(SPLITS):
         order = draw.permutation(questions)
-        halves = effects[:, order[: questions // 2]], effects[:, order[questions // 2 :]]
-        first, second = (redundant(half) for half in halves)
-        row = {
-            "rank_correlation": rank_correlation(*(half.mean(1) for half in halves)),
-            "redundant_again": known_mean(second[first]),
-            "redundant": known_mean(second),
-            "useful_again": known_mean(~second[~first]),
-            "useful": known_mean(~second),
-        }
-        rows.append(row)
-    means = {name: known_mean(row[name] for row in rows) for name in rows[0]}
+        first_half = effects[:, order[: questions // 2]]
+        second_half = effects[:, order[questions // 2 :]]
+        first = redundant(first_half)
+        second = redundant(second_half)
+        splits.append(
+            {
+                "rank_correlation": rank_correlation(first_half.mean(1), second_half.mean(1)),
+                "redundant_again": known_mean(second[first]),
+                "redundant": known_mean(second),
+                "useful_again": known_mean(~second[~first]),
+                "useful": known_mean(~second),
+            }
+        )
+    means = {name: known_mean([split[name] for split in splits]) for name in splits[0]}
     half = means.pop("rank_correlation")
     # Spearman and Brown's formula for twice the length, which is for halves that measure the same.
     whole = None if half is None or half < 0 else 2 * half / (1 + half)
@@ -145,50 +214,51 @@ def agreement(cut: Bools, is_redundant: Bools, kinds: Sequence[str], seed: int) 
     recall: the share of the redundant edges that were cut, None if none is redundant.
     chance, chance95: the precision of as many random cuts of each kind, and the range of 95% of them.
     """
-    total, hits = int(cut.sum()), int((cut & is_redundant).sum())
-    chance, chance95 = None, None
+    edges = pd.DataFrame({"cut": cut, "redundant": is_redundant, "kind": kinds})
+    total = int(cut.sum())
+    hits = int((cut & is_redundant).sum())
+    can_go = int(is_redundant.sum())
+    row: dict[str, Any] = {"edges": len(edges), "cut": total, "redundant": can_go}
+    row["precision"] = hits / total if total else None
+    row["recall"] = hits / can_go if can_go else None
+    row["chance"] = row["chance95"] = None
     if total:
-        draw, drawn, expected = np.random.default_rng(seed), np.zeros(10_000), 0.0
+        draw = np.random.default_rng(seed)
+        drawn = np.zeros(10_000)
+        expected = 0.0
         # By kind: a learner that cuts mostly temporal edges must not gain from there being more redundant ones.
-        for kind in dict.fromkeys(kinds):
-            members = np.array([k == kind for k in kinds])
-            good, cuts = int(is_redundant[members].sum()), int(cut[members].sum())
+        for _, of_kind in edges.groupby("kind", sort=False):
+            good = int(of_kind["redundant"].sum())
+            cuts = int(of_kind["cut"].sum())
             # The number of redundant ones among `cuts` drawn without replacement.
-            drawn += draw.hypergeometric(good, int(members.sum()) - good, cuts, size=len(drawn))
-            expected += cuts * float(is_redundant[members].mean())
-        low, high = np.quantile(drawn / total, [0.025, 0.975])
-        chance, chance95 = expected / total, (float(low), float(high))
-    return {
-        "edges": len(cut),
-        "cut": total,
-        "redundant": int(is_redundant.sum()),
-        "precision": hits / total if total else None,
-        "recall": hits / int(is_redundant.sum()) if is_redundant.any() else None,
-        "chance": chance,
-        "chance95": chance95,
-    }
+            drawn += draw.hypergeometric(good, len(of_kind) - good, cuts, size=len(drawn))
+            expected += cuts * good / len(of_kind)
+        row["chance"] = expected / total
+        row["chance95"] = np.quantile(drawn / total, [0.025, 0.975]).tolist()
+    return row
 
 
-def graphs_left(findings: Redundancy, seed: int, margin: float) -> Metrics:
+def graphs_left(
+    answers: Answers, measured: Sequence[str], readers: Mapping[str, int], seed: int, margin: float
+) -> Metrics:
     """Measures every graph on the held-out questions. Each is tested against the full one."""
-    held_out = {name: {id: findings.scores[name][id] for id in findings.held_out} for name in findings.readers}
+    held_out = {name: answers[name].drop(list(measured), errors="ignore") for name in readers}
     rows = {}
-    for name, answers in held_out.items():
-        scored = answers.values()
-        utility, ci95 = mean_and_interval(scored, derive_seed(seed, "bootstrap", name))
+    for name, of_graph in held_out.items():
+        utility, ci95 = mean_and_interval(of_graph, derive_seed(seed, "bootstrap", name))
         row = {
             "utility": utility,
             "ci95": ci95,
             # Too high for graphs that these questions chose: the difference shows by how much.
-            "measured_utility": fmean(findings.scores[name][id].utility for id in findings.questions),
-            "tokens": fmean(one.tokens for one in scored),
-            "edges": fmean(one.edges for one in scored),
-            "readers": findings.readers[name],
+            "measured_utility": answers[name]["utility"].reindex(measured).mean(),
+            "tokens": of_graph["tokens"].mean(),
+            "edges": of_graph["edges"].mean(),
+            "readers": readers[name],
         }
         rows[name] = rounded(row)
     pairs = [(name, FULL) for name in held_out if name != FULL]
     tests = paired_tests(held_out, pairs, seed, "paired", margin)
-    for (name, _), test in zip(pairs, tests.values(), strict=True):
-        spent, full = (sum(one.tokens for one in held_out[graph].values()) for graph in (name, FULL))
-        test["tokens_saved"] = rounded(1 - spent / full)
+    tokens = {name: of_graph["tokens"].sum() for name, of_graph in held_out.items()}
+    for pair, test in tests.items():
+        test["tokens_saved"] = rounded(1 - tokens[pair.removesuffix(f" vs {FULL}")] / tokens[FULL])
     return {"methods": rows, "paired": tests}

@@ -7,6 +7,7 @@ import pytest
 from actors.errors import UserError
 from actors.messages import Message, Question, Status, Trace
 from experiments.analysis.agents import FILE, MOST_ROWS, AgentRow, agent_rows, agent_tables, read
+from experiments.analysis.phase_tables import phase_tables
 from experiments.datasets.item import Item, text_score
 from experiments.records.recorder import RunFolder
 
@@ -23,8 +24,12 @@ def discussion(question: str, *turns: Message, agents: tuple[str, ...] = ("a", "
     return Trace(question, "m", 0, agents, turns, turns[-1].answer, Status.OK, 0, attacked=named)
 
 
+def listed(*traces: Trace) -> list[AgentRow]:
+    return agent_rows("m", phase_tables(traces, ITEMS, text_score))
+
+
 def rows_of(*traces: Trace) -> dict[str, AgentRow]:
-    return {row.agent: row for row in agent_rows("m", traces, ITEMS, text_score)}
+    return {row.agent: row for row in listed(*traces)}
 
 
 GOOD = discussion(
@@ -79,8 +84,8 @@ def test_an_agent_without_a_turn_has_a_row_and_attacks_are_counted() -> None:
 
 
 def test_rows_do_not_depend_on_the_order_of_discussions() -> None:
-    assert agent_rows("m", [GOOD, BAD], ITEMS, text_score) == agent_rows("m", [BAD, GOOD], ITEMS, text_score)
-    assert agent_rows("m", [GOOD], {}, text_score) == []
+    assert listed(GOOD, BAD) == listed(BAD, GOOD)
+    assert listed() == []
 
 
 def test_steps_that_contribute_alike_stay_in_their_order() -> None:
@@ -90,18 +95,18 @@ def test_steps_that_contribute_alike_stay_in_their_order() -> None:
 
 def test_a_large_team_shows_its_first_and_last_agents() -> None:
     names = [f"agent {n}" for n in range(100)]
-    rows = agent_rows("m", [discussion("q1", *(turn(1, name, "blue") for name in names))], ITEMS, text_score)
+    rows = listed(discussion("q1", *(turn(1, name, "blue") for name in names)))
     [table] = agent_tables(rows)
     assert len(table.rows) == MOST_ROWS
     assert [len(row) for row in table.rows] == [len(table.columns)] * MOST_ROWS
     # One agent alone is no team.
-    assert agent_tables(agent_rows("m", [discussion("q1", turn(1, "a", "blue"), agents=())], ITEMS, text_score)) == []
+    assert agent_tables(listed(discussion("q1", turn(1, "a", "blue"), agents=()))) == []
 
 
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     run = RunFolder(tmp_path)
     assert list(read(run)) == []
-    [row, *_] = agent_rows("m", [GOOD], ITEMS, text_score)
+    [row, *_] = listed(GOOD)
     (tmp_path / FILE).write_text(f"{row.encode()}\n")
     assert list(read(run)) == [row]
     (tmp_path / FILE).write_text(row.encode().replace('"turns":2', '"turns":-2') + "\n")

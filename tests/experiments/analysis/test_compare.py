@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from experiments.analysis.compare import (
@@ -14,8 +15,8 @@ from experiments.analysis.compare import (
     natural_pairs,
     varied,
 )
-from experiments.analysis.statistics import crossed_interval
-from experiments.analysis.summary import verdict, verdicts
+from experiments.analysis.intervals import crossed_interval
+from experiments.analysis.paired import verdict, verdicts
 from experiments.config.setting_groups import CompareSettings
 from experiments.records.trials import TrialResult
 from tests.support.fake_sweep import make_sweep, read_arms
@@ -39,7 +40,9 @@ def arms(sweep: tuple[Path, list[TrialResult]]) -> list[Arm]:
 
 
 def arm(utilities: list[list[float]], seeds: tuple[int, ...], method: str = "m3prune") -> Arm:
-    return Arm(method, {}, seeds, np.array(utilities))
+    questions = [f"q{number}" for number in range(len(utilities[0]))]
+    columns = pd.MultiIndex.from_arrays([questions, questions], names=("question", "cluster"))
+    return Arm(method, {}, pd.DataFrame(utilities, list(seeds), columns))
 
 
 def compare(arms: list[Arm], reference: Arm) -> dict[str, Any]:
@@ -72,7 +75,7 @@ def test_an_arm_holds_every_trial_of_its_setting(sweep: tuple[Path, list[TrialRe
     _, results = sweep
     for a in arms:
         trials = [r for r in results if r.values["pruning.rate"] == a.values["pruning.rate"]]
-        assert a.seeds == (0, 1, 2, 0, 1, 2)
+        assert list(a.utilities.index) == [0, 1, 2, 0, 1, 2]
         assert a.trial_means == pytest.approx([r.metrics["methods"][a.method]["utility"] for r in trials])
         assert a.mean == pytest.approx(np.mean(a.trial_means))
         assert a.ci95[0] < a.mean < a.ci95[1]
@@ -144,4 +147,5 @@ def test_positions_of_an_attacker_repeat_nothing_of_what_was_learned_with_a_seed
     trials = arm(np.tile([[1.0, 0.0], [0.0, np.nan], [1.0, 1.0]], 20).tolist(), (0, 0, 1))
     alone = crossed_interval(trials.utilities, 7)
     assert trials.interval(7) == crossed_interval(np.tile([[0.5, 0.0], [1.0, 1.0]], 20), 7) != alone
-    assert replace(trials, seeds=(0, 1, 2)).interval(7) == replace(trials, seeds=(3, 3, 3)).interval(7) == alone
+    for seeds in ([0, 1, 2], [3, 3, 3]):
+        assert replace(trials, utilities=trials.utilities.set_axis(seeds)).interval(7) == alone

@@ -27,8 +27,9 @@ from experiments.analysis.figures.learned import (
 from experiments.analysis.figures.style import COLOURS, PAGE, SMALL, colour, drawing, own_style, save
 from experiments.analysis.figures.sweeps import draw_against_tokens, utility_against_tokens
 from experiments.analysis.figures.systems import DEBATE, by_paths, changes, condensation, path_arms
+from experiments.analysis.run_facts import Metrics
 from experiments.analysis.scores import FinishedRun, read_trials
-from experiments.analysis.summary import Metrics, summarise
+from experiments.analysis.summary import summarise
 from experiments.config.config import flat
 from experiments.config.loading import load
 from experiments.config.saved import save as save_config

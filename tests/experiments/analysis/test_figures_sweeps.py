@@ -1,11 +1,11 @@
 """A sweep's figures: what was varied decides what is drawn, and every mean has its interval and its trials."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
@@ -14,11 +14,10 @@ from experiments.analysis.compare import Arm, merge, varied
 from experiments.analysis.figures.sweeps import by_setting, utility_and_seconds
 from experiments.analysis.figures.systems import f1_by_supporting
 from experiments.config.loading import load
-from experiments.records.records import Scored
 from experiments.records.trials import TrialResult
 from experiments.records.usage import PhaseUsage
 from experiments.running.conclude import timed
-from tests.support.fake_sweep import draw, make_sweep, read_arms, scored
+from tests.support.fake_sweep import draw, make_sweep, read_arms
 
 pytestmark = pytest.mark.slow
 
@@ -156,29 +155,23 @@ def test_bdog_s_preset_of_its_times_is_timed(words: list[str], is_timed: bool) -
 
 
 def test_f1_is_drawn_by_supporting_documents_where_these_are_known(tmp_path: Path) -> None:
-    def trial(seed: int, tags: bool = True) -> dict[str, dict[str, Scored]]:
+    def trial(tags: bool = True) -> dict[str, pd.DataFrame]:
         """Questions of one, two and many supporting documents; only `full` is good at the many."""
-        known = [(number, n) for number in ("1", "2", "5 or more") for n in range(8)]
-        return {
-            method: {
-                f"{number}-{n}": replace(
-                    scored(method, n, 0.5, seed),
-                    f1=1.0 if (number == "5 or more") == (method == "full") else 0.25,
-                    tags={"supporting": number} if tags else {},
-                )
-                for number, n in known
-            }
-            for method in ("single", "full")
-        }
+        numbers = [number for number in ("1", "2", "5 or more") for _ in range(8)]
+        answers = {}
+        for method in ("single", "full"):
+            f1 = [1.0 if (number == "5 or more") == (method == "full") else 0.25 for number in numbers]
+            answers[method] = pd.DataFrame({"f1": f1, "tags": [[("supporting", n)] if tags else [] for n in numbers]})
+        return answers
 
-    figure = f1_by_supporting([trial(0), trial(1)])
+    figure = f1_by_supporting([trial(), trial()])
     assert figure is not None
     [axes] = figure.axes
     assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2", "5 or more"]
     lines = {line.get_label(): list(line.get_ydata()) for line in axes.lines}
     assert lines["single"] == [1.0, 1.0, 0.25]
     assert lines["full"] == [0.25, 0.25, 1.0]
-    assert f1_by_supporting([trial(0, tags=False)]) is None
+    assert f1_by_supporting([trial(tags=False)]) is None
     # Only of a sweep that varied nothing but data.
     for name, settings in (("plain", [{}]), ("rounds", [{"topology.rounds": 1}, {"topology.rounds": 2}])):
         results = make_sweep(tmp_path / name, settings, ("single", "full"), lambda *_: 0.5, seeds=1)

@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 
 from actors.messages import Message, Question, Status, Trace
-from experiments.analysis.monitored import fallen, scores_of
+from experiments.analysis.monitored import agent_scores, fallen
+from experiments.analysis.phase_tables import phase_tables
 from experiments.datasets.item import Item, text_score
 
 KINDS = ("text", "text", "text", "visual", "visual")
@@ -61,9 +62,6 @@ def test_failed_turns_are_left_out_and_discussions_in_which_an_agent_was_lost() 
     items = {id: Item(Question(id, "?"), gold=("red",)) for id in ("q1", "q2")}
     unread, lost = turn("b", None, Status.UNPARSED), turn("b", None, Status.FAILED)
     traces = [held("q1", turn("a", "blue"), unread), held("q2", turn("a", "red"), lost), held("q3", turn("a", "red"))]
-
-    class Scoring:
-        score = staticmethod(text_score)
-
-    found = scores_of(traces, items, Scoring())  # type: ignore[arg-type]
-    assert found.fillna(-1).to_numpy().tolist() == [[0, -1, 1]]
+    scores = agent_scores(phase_tables(traces, items, text_score))
+    assert scores.fillna(-1).to_numpy().tolist() == [[0, -1, 1]]
+    assert list(scores.index) == ["q1"]

@@ -16,8 +16,10 @@ from actors.errors import UserError
 from actors.messages import Kind, Lookup, Question, Source, Usage
 from experiments.analysis.agents import FILE, agent_rows
 from experiments.analysis.embedded import learned_graphs
+from experiments.analysis.phase_tables import phase_tables
 from experiments.analysis.reports import write_run_report
-from experiments.analysis.summary import EMBEDDED_NOTE, summarise
+from experiments.analysis.run_facts import EMBEDDED_NOTE
+from experiments.analysis.summary import summarise
 from experiments.datasets.item import Item, Score, text_score
 from experiments.judging.judge import Judgement
 from experiments.judging.judgements import Judged
@@ -141,7 +143,7 @@ def test_the_summary_says_when_and_how_the_run_was_started_and_metrics_do_not(tm
 
 def test_agents_have_tables_with_their_names_escaped(tmp_path: Path) -> None:
     run = make_run(tmp_path, steps=1, questions=2)
-    [row, *_] = agent_rows("m3prune", [trace(1)], {"q001": item(1)}, text_score)
+    [row, *_] = agent_rows("m3prune", phase_tables([trace(1)], {"q001": item(1)}, text_score))
     rows = [replace(row, agent=name) for name in ("<i>liar</i>", "honest")]
     (run.path / FILE).write_text("".join(f"{row.encode()}\n" for row in rows))
     page = outline(write_run_report(run, summarise(run, FACTS), "m3prune", []))

@@ -11,17 +11,8 @@ from scipy.stats import binomtest
 from statsmodels.regression.linear_model import OLS
 from statsmodels.stats.proportion import proportion_confint
 
-from experiments.analysis.statistics import (
-    bootstrap_interval,
-    crossed_error,
-    crossed_interval,
-    crossed_test,
-    difference_interval,
-    holm,
-    least_clusters,
-    paired_test,
-    score_interval,
-)
+from experiments.analysis.intervals import bootstrap_interval, crossed_interval, difference_interval, score_interval
+from experiments.analysis.statistics import crossed_error, crossed_test, holm, least_clusters, paired_test
 
 steady = settings(derandomize=True)
 scores = st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=1, max_size=60)

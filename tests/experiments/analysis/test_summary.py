@@ -12,16 +12,19 @@ from rich.console import Console
 
 from actors.messages import Message, Status, Trace
 from experiments.analysis.compare import arms_of_trials
-from experiments.analysis.findings import differences
+from experiments.analysis.discussion_records import read_turn_counts
+from experiments.analysis.paired import differences, verdicts
+from experiments.analysis.phase_tables import phase_tables
 from experiments.analysis.reports import write_run_report
 from experiments.analysis.result_table import ResultTable
+from experiments.analysis.run_facts import EMBEDDED_NOTE, Metrics
 from experiments.analysis.run_table import run_table
 from experiments.analysis.scores import read_trials
 from experiments.analysis.statistics import holm
-from experiments.analysis.summary import EMBEDDED_NOTE, Metrics, summarise, verdicts, write
+from experiments.analysis.summary import summarise, write
 from experiments.analysis.sweep_report import sweep_rows, sweep_sections, sweep_table, write_sweep_report
 from experiments.analysis.sweep_report import write as write_sweep
-from experiments.analysis.turn_counts import MOST_REASONS, by_phase, count_turns, reasons_table, turns_table
+from experiments.analysis.turn_counts import MOST_REASONS, TurnCounts, count_turns, reasons_table, turns_table
 from experiments.datasets.item import Score
 from experiments.records.failures import UNREAD
 from experiments.records.recorder import LearningRecorder, Recorder, RunFolder
@@ -55,6 +58,10 @@ def printed(metrics: Metrics, further: Iterable[str] = ()) -> str:
 def line_of(method: str, text: str) -> list[str]:
     (line,) = (line for line in text.splitlines() if line.startswith(f"{method} "))
     return line.split()
+
+
+def counted(*discussions: Trace) -> TurnCounts:
+    return count_turns(phase_tables(discussions).turns)
 
 
 def of(*turns: Message, method: str = "m3prune") -> Trace:
@@ -338,28 +345,35 @@ def test_a_sweep_averages_strict_exact_match_over_all_trials_of_a_row_or_leaves_
 
 
 def test_every_turn_that_asked_a_model_ended_in_one_of_four_ways() -> None:
-    counts = count_turns([of(AT_ONCE, AT_ONCE, REPAIRED, UNPARSED, FAILED, DUMMY)])
-    assert (counts.turns, counts.at_once, counts.repaired, counts.unread, counts.failed) == (5, 2, 1, 1, 1)
+    counts = counted(of(AT_ONCE, AT_ONCE, REPAIRED, UNPARSED, FAILED, DUMMY))
+    assert (counts.turns, counts.read_at_once, counts.read_after_repair, counts.unread, counts.failed) == (
+        5,
+        2,
+        1,
+        1,
+        1,
+    )
     assert counts.repairs == 2, "the reply that could not be read in the end was asked for again too"
 
 
 def test_repair_tokens_are_a_share_of_all_tokens_or_unknown() -> None:
-    counts = count_turns([of(AT_ONCE, REPAIRED), of(AT_ONCE)])
-    assert (counts.tokens, counts.repair_tokens, counts.repair_share) == (400, 100, 0.25)
-    counts = count_turns([of(AT_ONCE, REPAIRED, OLD)])
-    assert (counts.repairs, counts.repair_tokens, counts.repair_share) == (2, None, None)
+    counts = counted(of(AT_ONCE, REPAIRED), of(AT_ONCE))
+    assert (counts.tokens, counts.repair_tokens, counts.totals["repair_share"]) == (400, 100, 0.25)
+    counts = counted(of(AT_ONCE, REPAIRED, OLD))
+    assert (counts.repairs, counts.repair_tokens) == (2, None)
+    assert "repair_share" not in counts.totals
     uncounted = replace(OLD, prompt_tokens=0, completion_tokens=0)
-    assert count_turns([of(uncounted)]).repair_tokens == 0, "a model that counts no tokens uses none"
+    assert counted(of(uncounted)).repair_tokens == 0, "a model that counts no tokens uses none"
 
 
 def test_reasons_are_counted_without_their_numbers_the_most_frequent_first() -> None:
     late = [replace(FAILED, error=f"timed out after {n}.5 s") for n in (3, 40)]
-    turns = [UNPARSED, *late, replace(FAILED, error="no\x00such\ud800 page")]
+    turns = [UNPARSED, *late, replace(FAILED, error="no\x00such\x00 page")]
     expected = {"timed out after N s": 2, "no such page": 1, UNREAD: 1}
     for order in (turns, turns[::-1]):
-        assert list(count_turns([of(*order)]).reasons.items()) == list(expected.items())
+        assert list(counted(of(*order)).reasons.items()) == list(expected.items())
     many = [replace(FAILED, error=chr(ord("a") + n)) for n in range(MOST_REASONS + 3)]
-    rows = reasons_table({"full": count_turns([of(*many)])}).rows
+    rows = reasons_table({"full": counted(of(*many))}).rows
     assert len(rows) == MOST_REASONS + 1
     assert rows[-1][:2] == ("full", "3")
 
@@ -372,7 +386,7 @@ def test_metrics_table_and_report_have_a_methods_repairs(tmp_path: Path) -> None
     assert (row["repair_tokens"], row["repair_share"]) == (200, 0.4)
     assert line_of("single", printed(metrics))[-2:] == ["0.0%", "(0.0%)"]
     assert line_of("full", printed(metrics))[-2:] == ["50.0%", "(40.0%)"]
-    phases = by_phase(run, metrics["methods"])
+    phases = read_turn_counts(run, metrics["methods"])
     assert list(phases) == ["single", "full", "learning m3prune, stage 1", "learning m3prune, stage 2"]
     cells = ("full", "4", "1 (25.0%)", "1 (25.0%)", "1 (25.0%)", "1 (25.0%)", "200 (40.0%)")
     assert turns_table(phases).rows[1] == cells
@@ -388,8 +402,8 @@ def test_metrics_table_and_report_have_a_methods_repairs(tmp_path: Path) -> None
 
 def test_silent_turns_are_counted_and_have_a_column_where_there_are_any(tmp_path: Path) -> None:
     spoke = [replace(AT_ONCE, content="x"), replace(REPAIRED, answer="y"), replace(AT_ONCE, fields=(("Query", "z"),))]
-    assert count_turns([of(*spoke, AT_ONCE, UNPARSED, FAILED, DUMMY)]).silent == 1
-    assert count_turns([of(*spoke)]).silent == 0
+    assert counted(of(*spoke, AT_ONCE, UNPARSED, FAILED, DUMMY)).silent == 1
+    assert counted(of(*spoke)).silent == 0
     _, metrics = recorded(tmp_path, single=spoke, full=[AT_ONCE, *spoke])
     assert ("silent_turns" in metrics["methods"]["single"], metrics["methods"]["full"]["silent_turns"]) == (False, 1)
     assert "25.0%" in printed(metrics)
@@ -399,5 +413,5 @@ def test_silent_turns_are_counted_and_have_a_column_where_there_are_any(tmp_path
 @pytest.mark.parametrize("turns", [(), (DUMMY,)])
 def test_a_method_that_asks_no_model_has_no_turns(tmp_path: Path, turns: tuple[Message, ...]) -> None:
     run, metrics = recorded(tmp_path, full=turns)
-    assert "full" not in by_phase(run, metrics["methods"])
+    assert read_turn_counts(run, metrics["methods"])["full"].turns == 0
     assert metrics["methods"]["full"]["turns"] == 0

@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from actors.errors import UserError
+from experiments.analysis.intervals import ScoreGroup, crossed_interval, mean_interval
 from experiments.analysis.scores import FinishedRun
-from experiments.analysis.statistics import ScoreGroup, crossed_interval, mean_interval
 from experiments.analysis.tables.formats import (
     TEMPLATES,
     Best,

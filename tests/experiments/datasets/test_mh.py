@@ -13,8 +13,9 @@ from rich.console import Console
 
 from actors.errors import UserError
 from actors.messages import Kind, Question, Status, Trace
+from experiments.analysis.run_facts import RunFacts
 from experiments.analysis.run_table import run_table
-from experiments.analysis.summary import RunFacts, summarise
+from experiments.analysis.summary import summarise
 from experiments.config.loading import load
 from experiments.datasets.item import Item, Score
 from experiments.datasets.mh import ADVICE, Mh

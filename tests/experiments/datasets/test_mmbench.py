@@ -6,15 +6,16 @@ import io
 from pathlib import Path
 
 import pytest
+import pandas as pd
 from PIL import Image
 
 from actors.errors import UserError
 from actors.messages import Message, Status, Trace
 from experiments.analysis.scores import by_tag
-from experiments.analysis.summary import RunFacts, summarise
+from experiments.analysis.run_facts import RunFacts
+from experiments.analysis.summary import summarise
 from experiments.datasets.mmbench import MmBench
 from experiments.records.recorder import Recorder, RunFolder
-from experiments.records.records import Scored
 
 COLUMNS = "index question hint A B C D E answer category image source l2-category comment split".split()
 
@@ -171,9 +172,7 @@ def test_no_label_is_in_the_corpus(tmp_path: Path) -> None:
 
 def test_parts_are_means_over_the_questions_with_a_value_and_combined_values_count_as_each() -> None:
     utilities = {"a": 1.0, "b": 0.0, "c": 0.5}
-    answers = {
-        "sp": {id: Scored("sp", id, "?", ("yes",), None, each, each, 0, 0, 0, 0, 0) for id, each in utilities.items()}
-    }
+    answers = {"sp": pd.DataFrame({"utility": pd.Series(utilities)})}
     tags = {"a": {"context": "IMG+TXT", "same": "x"}, "b": {"context": "IMG", "same": "x"}, "c": {"same": "x"}}
     assert by_tag(answers, tags) == {
         "context": {"IMG": {"questions": 2, "utility": {"sp": 0.5}}, "TXT": {"questions": 1, "utility": {"sp": 1.0}}}

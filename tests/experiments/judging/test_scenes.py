@@ -74,7 +74,7 @@ def test_verdicts_of_another_judge_are_not_taken_for_this_one_s(run: RunFolder) 
 
 def test_the_similarity_is_a_measure_of_tables_and_stands_in_metrics(run: RunFolder) -> None:
     judge_run(run)
-    assert FinishedRun(run).judged["caption_similarity"] == {("mh_mmkg", "q1"): 0.5, ("mh_mmkg", "q2"): 1.0}
+    assert FinishedRun(run).answers["mh_mmkg"]["caption_similarity"].dropna().to_dict() == {"q1": 0.5, "q2": 1.0}
     summary = summarise(run, replace(FACTS, methods=("mh_mmkg",), pairs=()), "reader")
     assert summary["caption_similarity"] == {"mh_mmkg": 0.75}
     assert any("mh_mmkg 0.750" in note for note in notes(summary))

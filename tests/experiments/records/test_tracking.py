@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from actors.errors import UserError
-from experiments.analysis.summary import Metrics, summarise, write
+from experiments.analysis.run_facts import Metrics
+from experiments.analysis.summary import summarise, write
 from experiments.config.loading import load
 from experiments.config.references import check_machine
 from experiments.records.recorder import RunFolder

@@ -1,10 +1,11 @@
 """Twins and placebos of a run: the same at any concurrency, after a kill, and replayed; gains from the records."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
 from actors.errors import UserError
@@ -20,6 +21,7 @@ from run import main
 from tests.experiments.running.test_attacked_run import carry_out, contents
 from tests.support.words import joined
 from topologies.controls.twin import tokens_of
+from topologies.wiring import Floats
 
 TWINS = ["compare.twins=true", "methods=[single,full,m3prune]", "data.limit=6"]
 SYSTEMS = [
@@ -144,10 +146,16 @@ def scores(draws: np.random.Generator, rho: float, agents: int, questions: int) 
         yield np.where(repeats, one, own).astype(float).tolist()
 
 
+def together(discussions: Sequence[Sequence[float]]) -> tuple[Floats, npt.NDArray[np.int64]]:
+    """The scores of all discussions, and the number of each one's discussion."""
+    sizes = list(map(len, discussions))
+    return np.array([score for scores in discussions for score in scores]), np.repeat(np.arange(len(sizes)), sizes)
+
+
 @pytest.mark.parametrize("rho", [0.0, 0.25, 0.64])
 def test_independent_agents_are_those_whose_mean_varies_as_much(rho: float) -> None:
     drawn = list(scores(np.random.default_rng(0), rho, 9, 10_000))
-    found = independent_agents(drawn)
+    found = independent_agents(*together(drawn))
     assert found["agents"] == 9
     assert found["correlation"] == pytest.approx(rho, abs=0.02)
     assert found["independent"] == pytest.approx(0.4 * 0.6 / np.var(np.mean(drawn, axis=1)), rel=0.1)
@@ -167,4 +175,4 @@ def test_independent_agents_are_those_whose_mean_varies_as_much(rho: float) -> N
 def test_independent_agents_are_not_known_without_several_that_differ(
     drawn: list[list[float]], expected: tuple[float | None, ...]
 ) -> None:
-    assert tuple(independent_agents(drawn).values()) == pytest.approx(expected, abs=1e-9)
+    assert tuple(independent_agents(*together(drawn)).values()) == pytest.approx(expected, abs=1e-9)

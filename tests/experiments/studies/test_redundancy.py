@@ -28,16 +28,16 @@ from experiments.records.usage import by_phase
 from experiments.running.discussions import Discussions
 from experiments.running.inputs import open_dataset, open_store
 from experiments.running.run_context import RunContext
+from experiments.studies.redundancy.edges import Edge, by_kind, edges_of, without
 from experiments.studies.redundancy.redundancy_figure import draw, edge_effects
+from experiments.studies.redundancy.redundancy_job import FILE, RedundancyJob
 from experiments.studies.redundancy.redundancy_summary import (
-    FILE,
     agreement,
     measured_effects,
     rank_correlation,
+    redundant,
     split_half,
-    write,
 )
-from experiments.studies.redundancy.removal import Edge, Redundancy, by_kind, edges_of, redundant, without
 from run import main
 from tests.support.words import joined
 from topologies.baselines import complete_wiring
@@ -186,7 +186,7 @@ def measured(folder: RunFolder, config: Config, last: int | None = None) -> dict
         team = ThreeEdges(gold, last)
         context = RunContext.of(plan, dataset, evidence, recorder, tracker, progress, team)
         discussions = Discussions(context, learners)
-        write(context, asyncio.run(Redundancy(discussions, config.redundancy.questions).run()))
+        asyncio.run(RedundancyJob().discuss(discussions))
     return dict(json.loads((folder.path / FILE).read_text()))
 
 
