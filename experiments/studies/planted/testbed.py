@@ -18,8 +18,8 @@ from pydantic import Field, TypeAdapter
 
 from actors.spawned import cores, spawned
 from experiments.analysis.figures.style import PAGE, colour, drawing, line_look, plain, save
-from experiments.analysis.result_table import ResultTable
 from experiments.analysis.intervals import bootstrap_interval
+from experiments.analysis.result_table import ResultTable
 from experiments.config.config import Config
 from experiments.records import jsonl
 from experiments.records.progress import Progress

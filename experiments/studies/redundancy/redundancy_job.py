@@ -20,6 +20,7 @@ class RedundancyJob(DiscussionJob):
     """Learns graphs, then takes every edge of the full graph away in turn."""
 
     name = "redundancy"
+    reads = (*DiscussionJob.reads, "ablation", "topology", "learner", "judge", "judge_rubric", "redundancy")
     asks_team = True
     holds_out = True
 

@@ -5,14 +5,14 @@ import csv
 import io
 from pathlib import Path
 
-import pytest
 import pandas as pd
+import pytest
 from PIL import Image
 
 from actors.errors import UserError
 from actors.messages import Message, Status, Trace
-from experiments.analysis.scores import by_tag
 from experiments.analysis.run_facts import RunFacts
+from experiments.analysis.scores import by_tag
 from experiments.analysis.summary import summarise
 from experiments.datasets.mmbench import MmBench
 from experiments.records.recorder import Recorder, RunFolder
