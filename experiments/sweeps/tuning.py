@@ -55,7 +55,8 @@ class TrialProcess(tune.Trainable):
         self._watcher = Watcher([os.getpid()], hung_s)
         self._loop = asyncio.new_event_loop()
         self._opened = Opened(shared)
-        self._trials, self._each_step = trials, each_step
+        self._trials = trials
+        self._each_step = each_step
         self._reports = run_trial(trials / config["trial"], self._opened, each_step)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -81,13 +82,15 @@ class TrialProcess(tune.Trainable):
 
 
 class Ends(tune.Callback):
-    """Reports every trial that finished, stopped early, failed, or lost `ATTEMPTS` processes in a row."""
+    """Reports every trial that finished, stopped early, failed, or lost `ATTEMPTS` processes and got no further."""
 
     def __init__(self, trials: Path, ended: Ended, notify: OnEvent) -> None:
-        self._trials, self._ended, self._notify = trials, ended, notify
+        self._trials = trials
+        self._ended = ended
+        self._notify = notify
         self._recorded: dict[str, int] = {}
         self._error: Exception | None = None
-        self.over: set[str] = set()
+        self.ended_names: set[str] = set()
 
     def __getstate__(self) -> dict[str, Any]:
         return {}  # Tune pickles callbacks to restore them, and no sweep is restored that way
@@ -98,11 +101,12 @@ class Ends(tune.Callback):
 
     def on_trial_recover(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         self._notify(f"trial {trial.config['trial']}: its process died; it is taken up again in another one")
-        if self.has_got_on(trial.config["trial"]):
-            # Tune counts all failures of a trial: those up to this one are forgiven.
-            trial.max_failures = trial.num_failures + ATTEMPTS - 1
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """Ends a trial that has used up its attempts, unless it has got on in them: then it gets as many again."""
+        if self.has_progressed(trial.config["trial"]):
+            self.on_trial_recover(iteration, trials, trial)
+            return
         # Tune keeps a lost process's error in one place or another; its last line is the message.
         text = str(trial.get_error() or trial.get_pickled_error() or "its process died").strip()
         reason = text.splitlines()[-1].strip()
@@ -112,18 +116,19 @@ class Ends(tune.Callback):
         if self._error is not None:
             raise self._error
 
-    def has_got_on(self, name: str) -> bool:
+    def has_progressed(self, name: str) -> bool:
         """True if a trial has recorded anything since the last call: steps, scores or judgements."""
-        run, before = RunFolder(self._trials / name), self._recorded.get(name, 0)
+        run = RunFolder(self._trials / name)
         files = [run.path / SCORES, run.path / JUDGEMENTS, *(graph.path / LEARNING for graph in run.all_learned())]
+        before = self._recorded.get(name, 0)
         self._recorded[name] = max(before, sum(path.stat().st_size for path in files if path.exists()))
         return self._recorded[name] > before
 
     def _end(self, trial: Any, report: Report) -> None:
         name = trial.config["trial"]
-        if name in self.over:
+        if name in self.ended_names:
             return
-        self.over.add(name)
+        self.ended_names.add(name)
         try:
             self._ended(name, report)
         # Tune would take it for the trial's failure, and try that again.
@@ -150,29 +155,35 @@ def run_trials(
     storage = folder / FOLDER
     # Left by a killed sweep. Nothing in it is needed: trials resume from their own folders.
     shutil.rmtree(storage, ignore_errors=True)
-    # Only a scheduler needs reports between steps; without one a trial runs through at full speed.
-    each_step = settings.stop == "asha"
     trainable: Any = tune.with_parameters(
-        TrialProcess, shared=shared, trials=folder / TRIALS, each_step=each_step, hung_s=hung_s
+        TrialProcess,
+        shared=shared,
+        trials=folder / TRIALS,
+        # Only a scheduler needs reports between steps; without one a trial runs through at full speed.
+        each_step=settings.stop == "asha",
+        hung_s=hung_s,
     )
-    ends, in_vain = Ends(folder / TRIALS, ended, notify), 0
+    ends = Ends(folder / TRIALS, ended, notify)
+    rounds_in_vain = 0
+    remaining = list(names)
     try:
-        while left := [name for name in names if name not in ends.over]:
+        # Trials that lost all their attempts and got on meanwhile have as many in another round.
+        while remaining:
             try:
-                _tuner(trainable, left, storage, settings, steps, ends).fit()
-                return
+                _tuner(trainable, remaining, storage, settings, steps, ends).fit()
             except RuntimeError as error:
                 # Tune knows lost processes by another error, and ends with this one itself.
                 if not isinstance(error.__cause__ or error.__context__, OutOfMemoryError):
                     raise
                 # A list: each is to be looked at.
-                got_on = [ends.has_got_on(name) for name in left]
-                in_vain = 0 if any(got_on) else in_vain + 1
-                if in_vain == ATTEMPTS:
+                progressed = [ends.has_progressed(name) for name in remaining]
+                rounds_in_vain = 0 if any(progressed) else rounds_in_vain + 1
+                if rounds_in_vain == ATTEMPTS:
                     raise ClusterError(
                         f"processes of trials were {OUT_OF_MEMORY}: use a smaller sweep.parallel"
                     ) from error
                 notify(f"a trial's process was {OUT_OF_MEMORY}; all are taken up again")
+            remaining = [name for name in remaining if name not in ends.ended_names]
     finally:
         shutil.rmtree(storage, ignore_errors=True)
 

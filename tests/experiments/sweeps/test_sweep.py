@@ -16,6 +16,7 @@ from experiments.config.loading import load
 from experiments.config.setting_groups import SweepSettings
 from experiments.records.trials import RESULTS, read_results
 from experiments.runner import open_folder
+from experiments.sweeps.trial_run import Report
 from run import main
 from tests.support.sessions import assert_same_records, begin, finish, folder_of, interrupt, wait_for
 from tests.support.words import joined
@@ -128,24 +129,21 @@ def test_a_trial_whose_process_is_stopped_is_taken_up_again(output: Path) -> Non
     assert len(list(own.glob("*/trials/*/metrics.json"))) == 2
 
 
-def test_only_losses_between_which_a_trial_records_nothing_count_towards_its_attempts(tmp_path: Path) -> None:
-    from experiments.sweeps.tuning import ATTEMPTS, Ends  # imports Tune
+def test_a_trial_that_got_on_in_its_attempts_has_as_many_again(tmp_path: Path) -> None:
+    from experiments.sweeps.tuning import Ends  # imports Tune
 
-    said: list[str] = []
+    reports: list[tuple[str, Report]] = []
     scores = tmp_path / "one" / "scores.jsonl"
     scores.parent.mkdir()
-    ends, trial = Ends(tmp_path, lambda *_: None, said.append), SimpleNamespace(config={"trial": "one"})
-    trial.max_failures = ATTEMPTS - 1  # as Tune has them for every trial
-    for trial.num_failures in (1, 2):
-        ends.on_trial_recover(0, [trial], trial)
-    assert trial.max_failures == ATTEMPTS - 1
+    ends = Ends(tmp_path, lambda *report: reports.append(report), print)
+    trial = SimpleNamespace(config={"trial": "one"}, get_error=lambda: "Traceback\nlost its machine")
     scores.write_text("a line\n")
-    ends.on_trial_recover(0, [trial], trial)
-    assert trial.max_failures == 2 + ATTEMPTS - 1
-    trial.num_failures = 3
-    ends.on_trial_recover(0, [trial], trial)
-    assert trial.max_failures == 2 + ATTEMPTS - 1
-    assert [line.partition(":")[0] for line in said] == ["trial one"] * 4
+    ends.on_trial_error(0, [trial], trial)
+    assert (reports, ends.ended_names) == ([], set())
+    ends.on_trial_error(0, [trial], trial)
+    [(name, report)] = reports
+    assert name == "one"
+    assert report.failed.endswith("lost its machine")
 
 
 def test_what_goes_wrong_while_a_trial_s_end_is_recorded_ends_the_sweep_and_is_no_failure_of_the_trial() -> None:
@@ -174,7 +172,7 @@ def test_trials_go_on_after_one_whose_process_was_killed_for_memory(
         def fit() -> None:
             begun.append(names)
             if len(begun) == 1:
-                ends.over.add("one")
+                ends.ended_names.add("one")
             if len(begun) < 3:
                 try:
                     raise OutOfMemoryError("Task was killed due to the node running low on memory.")
