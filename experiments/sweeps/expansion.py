@@ -68,13 +68,14 @@ class Sweep:
 
     def rivals(self, values: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
         """Lists the pairs of methods that are tested within each setting, as a run does. `values` are of its trials."""
-        named = dict.fromkeys(name for of in values for name in of.get("methods", ()))
-        methods = find_methods([*named] or self.config.methods)
-        controlled = [method.name for method in methods if self.config.compare.twins and not method.alone]
-        return (
-            *compared_pairs(methods),
-            *((name, f"{name}-{kind}") for name in controlled for kind in ("twin", "placebo")),
-        )
+        names = dict.fromkeys(name for trial_values in values for name in trial_values.get("methods", ()))
+        methods = find_methods(list(names) or self.config.methods)
+        pairs = list(compared_pairs(methods))
+        if self.config.compare.twins:
+            for method in methods:
+                if not method.alone:
+                    pairs += [(method.name, f"{method.name}-twin"), (method.name, f"{method.name}-placebo")]
+        return tuple(pairs)
 
 
 def plan_sweep(config: Config, overrides: Overrides | None = None) -> Sweep:
@@ -83,17 +84,20 @@ def plan_sweep(config: Config, overrides: Overrides | None = None) -> Sweep:
     Prints what has no effect in some trials of a new sweep. Raises UserError as `expand` and `check_used`, for trials
     that cannot be stopped early, and for wrong settings of planted worlds.
     """
-    sweep, settings = Sweep(config, tuple(expand(config)), planted_of(config)), config.sweep
-    if settings.stop == "asha" and not any(trial.plan.learners for trial in sweep.trials):
-        raise UserError(
-            "sweep.stop=asha ends trials that fall behind in training, and none of the methods learns a graph; leave "
-            "it out, or name one that learns"
-        )
-    if settings.stop == "asha" and settings.grace > (steps := max(trial.plan.training_steps for trial in sweep.trials)):
-        raise UserError(f"sweep.grace={settings.grace}: no trial has more than {steps} training steps to stop in")
+    sweep = Sweep(config, tuple(expand(config)), planted_of(config))
+    if config.sweep.stop == "asha":
+        if not any(trial.plan.learners for trial in sweep.trials):
+            raise UserError(
+                "sweep.stop=asha ends trials that fall behind in training, and none of the methods learns a graph; "
+                "leave it out, or name one that learns"
+            )
+        steps = max(trial.plan.training_steps for trial in sweep.trials)
+        grace = config.sweep.grace
+        if grace > steps:
+            raise UserError(f"sweep.grace={grace}: no trial has more than {steps} training steps to stop in")
     if overrides is not None:
-        whole = replace(sweep.trials[0].plan, config=config)
-        check_used(overrides, whole, [(trial.values, trial.plan) for trial in sweep.combinations])
+        first = replace(sweep.trials[0].plan, config=config)
+        check_used(overrides, first, [(trial.values, trial.plan) for trial in sweep.combinations])
     return sweep
 
 
@@ -113,59 +117,71 @@ def expand(config: Config) -> list[Trial]:
     """
     if config.job != "prune":
         raise UserError(f"a sweep is of experiments that learn, prune and evaluate, not of job={config.job}")
-    chosen = combinations(config.sweep, config.seed)
-    if (number := len(chosen) * config.sweep.seeds) > MOST_TRIALS:
+    settings = combinations(config.sweep, config.seed)
+    seeds = config.sweep.seeds
+    number = len(settings) * seeds
+    if number > MOST_TRIALS:
         raise UserError(f"the sweep has {number:,} trials: expected at most {MOST_TRIALS:,}; try fewer values or seeds")
-    if (last := config.seed + config.sweep.seeds - 1) > MOST_SEED:
-        raise UserError(f"seed={config.seed} sweep.seeds={config.sweep.seeds}: the last seed is {last}: lower seed=")
-    short = short_keys(list(dict.fromkeys(key for values in chosen for key in values)))
+    last = config.seed + seeds - 1
+    if last > MOST_SEED:
+        raise UserError(f"seed={config.seed} sweep.seeds={seeds}: the last seed is {last}: lower seed=")
+    short = short_keys(list(dict.fromkeys(key for values in settings for key in values)))
     # Without what is the sweep's own: a trial is an ordinary run, must not expand again, and resumes no other folder.
     single = replace(config, sweep=SweepSettings(), resume=None)
     trials: list[Trial] = []
     names: dict[str, str] = {}
-    for values in chosen:
+    for values in settings:
         # Valid as a folder's name on any file system.
-        settings = ",".join(f"{short[key]}={plain(value)}" for key, value in values.items())
-        settings = re.sub(r"[^\w.,=+-]+", "_", settings)[:LONGEST].rstrip(",")
+        text = ",".join(f"{short[key]}={plain(value)}" for key, value in values.items())
+        text = re.sub(r"[^\w.,=+-]+", "_", text)[:LONGEST].rstrip(",")
+        first = _trial_name(len(trials), text, config.seed)
         # No value is right with one seed and wrong with another, and a check takes a tenth of a second.
-        first = f"{len(trials):04}-{settings and f'{settings},'}seed={config.seed}"
-        try:
-            checked = varied(single, {**values, "seed": config.seed})
-            if checked.model.kind == "replay":
-                raise UserError("model=replay answers for one recorded run; start it without sweep")
-            plan = plan_of(checked)
-        except UserError as error:
-            raise UserError(f"trial {first}: {error}") from error
+        plan = _plan(single, {**values, "seed": config.seed}, first)
         # Values that are written otherwise, or that an axis takes the place of, may be the same.
-        if (same := names.setdefault(repr(checked), first)) != first:
+        same = names.setdefault(repr(plan.config), first)
+        if same != first:
             raise UserError(f"trial {first} is the same as trial {same}: name each setting of a sweep once")
         # Figures and tests find attacked trials by `attack.kind`, also where the sweep gives the group.
-        values = {set_by(key, value): value for key, value in flat(values)}
-        for seed in range(config.seed, config.seed + config.sweep.seeds):
+        varied_values = {set_by(key, value): value for key, value in flat(values)}
+        for seed in range(config.seed, config.seed + seeds):
             # The number identifies finished trials when a sweep is resumed, and keeps names unique that were cut.
-            name = f"{len(trials):04}-{settings and f'{settings},'}seed={seed}"
-            trials.append(Trial(name, values, replace(plan, config=replace(deepcopy(checked), seed=seed))))
+            name = _trial_name(len(trials), text, seed)
+            of_seed = replace(plan, config=replace(deepcopy(plan.config), seed=seed))
+            trials.append(Trial(name, varied_values, of_seed))
     return trials
+
+
+def _trial_name(number: int, settings: str, seed: int) -> str:
+    return f"{number:04}-{settings},seed={seed}" if settings else f"{number:04}-seed={seed}"
+
+
+def _plan(config: Config, values: Values, trial: str) -> Plan:
+    """Plans a trial. Raises UserError for an invalid one, by its name."""
+    try:
+        changed = varied(config, values)
+        if changed.model.kind == "replay":
+            raise UserError("model=replay answers for one recorded run; start it without sweep")
+        return plan_of(changed)
+    except UserError as error:
+        raise UserError(f"trial {trial}: {error}") from error
 
 
 def combinations(sweep: SweepSettings, seed: int) -> list[Values]:
     """Combines every point with all values of the axes, the last axis fastest. A random search takes a sample."""
     points = [_by_key(point, "sweep.points") for point in sweep.points] or [{}]
     axes = _by_key(sweep.axes, "sweep.axes")
-    for key, choices in axes.items():
-        if not isinstance(choices, list) or not choices:
-            raise UserError(f"sweep.axes.{key}={shown(choices)}: expected a list of values to try, such as [1,2]")
-        if len({json.dumps(choice, sort_keys=True) for choice in choices}) < len(choices):
-            raise UserError(f"sweep.axes.{key}={shown(choices)}: a value is there twice; name each once")
+    for key, values in axes.items():
+        if not isinstance(values, list) or not values:
+            raise UserError(f"sweep.axes.{key}={shown(values)}: expected a list of values to try, such as [1,2]")
+        if len({json.dumps(value, sort_keys=True) for value in values}) < len(values):
+            raise UserError(f"sweep.axes.{key}={shown(values)}: a value is there twice; name each once")
     number = math.prod(map(len, [points, *axes.values()]))
     if number > MOST_COMBINATIONS:
         raise UserError(f"the sweep has {number:,} combinations of values: expected at most {MOST_COMBINATIONS:,}")
-    grid = [
+    grid = []
+    for point, *choice in itertools.product(points, *axes.values()):
         # Where both set a key, the axis wins.
-        {**point, **dict(zip(axes, choice, strict=True))}
-        for point in points
-        for choice in itertools.product(*axes.values())
-    ]
+        grid.append({**point, **dict(zip(axes, choice, strict=True))})
     if sweep.search == "grid":
         return grid
     if sweep.samples is None or not 1 <= sweep.samples <= len(grid):
@@ -173,9 +189,9 @@ def combinations(sweep: SweepSettings, seed: int) -> list[Values]:
             f"sweep.search=random needs sweep.samples=<1 to {len(grid)}>, for there are {len(grid)} combinations to "
             f"draw from; got {sweep.samples}"
         )
-    drawn = Random(derive_seed(seed, "sweep")).sample(range(len(grid)), sweep.samples)
+    places = Random(derive_seed(seed, "sweep")).sample(range(len(grid)), sweep.samples)
     # Back in the grid's order, so that tables of a sample read like those of a grid.
-    return [grid[number] for number in sorted(drawn)]
+    return [grid[place] for place in sorted(places)]
 
 
 def _by_key(tree: Mapping[str, Any], where: str) -> Values:
@@ -194,9 +210,16 @@ def groups(trials: Sequence[Trial]) -> list[list[Trial]]:
     """Groups of trials that the same agents, replicas and judge can serve."""
     groups: dict[str, list[Trial]] = {}
     for trial in trials:
-        plan, config = trial.plan, trial.plan.config
-        of_roles = [(role, backend.settings, backend.reader) for role, backend in plan.models.of_roles.items()]
-        judge = plan.models.judge and plan.models.judge.settings
-        launched = plan.roles.launched, config.model, judge, config.reader, config.agents, config.completions, of_roles
-        groups.setdefault(repr(launched), []).append(trial)
+        plan = trial.plan
+        judge = plan.models.judge
+        shared = (
+            plan.roles.launched,
+            plan.config.model,
+            judge and judge.settings,
+            plan.config.reader,
+            plan.config.agents,
+            plan.config.completions,
+            [(role, backend.settings, backend.reader) for role, backend in plan.models.of_roles.items()],
+        )
+        groups.setdefault(repr(shared), []).append(trial)
     return list(groups.values())

@@ -11,7 +11,7 @@ from scipy.stats import ttest_1samp
 
 from experiments.analysis.compare import KIND, UNATTACKED
 from experiments.analysis.figures import style
-from experiments.analysis.paired import UNKNOWN, adjusted_tests, verdict_text
+from experiments.analysis.paired import UNKNOWN, adjusted_tests, verdict, verdict_text
 from experiments.analysis.result_table import ResultTable
 from experiments.analysis.run_facts import Metrics, metric_of
 from experiments.analysis.statistics import known_mean
@@ -23,6 +23,10 @@ from experiments.studies.planted import testbed
 from experiments.studies.planted.worlds import Outcome
 
 FOLDER = "planted"  # in the folder of the sweep: the files of `job=planted`
+TESTED = (
+    "Utility of {name} minus full: {difference:+.3f} (95% interval {ci95[0]:+.3f} to {ci95[1]:+.3f}, p = {p_holm:.2g} "
+    "adjusted; {n} teams): {found}."
+)
 
 
 def explore_planted(planted: Config, folder: Path) -> list[Outcome]:
@@ -53,19 +57,20 @@ def learners_table(
 
     The tests compare utilities of each kind of team with `full` by Student's t over teams, adjusted by Holm's method.
     """
-    tests, rows = _tests(outcomes, margin), dict[str, dict[str, Any]]()
+    rows: dict[str, dict[str, Any]] = {}
     for name in dict.fromkeys(outcome.learner for outcome in outcomes):
-        own = [row for row in outcomes if row.learner == name]
-        attacked = [row for row in own if row.world.adversary is not None]
+        of_learner = [outcome for outcome in outcomes if outcome.learner == name]
+        attacked = [outcome for outcome in of_learner if outcome.world.adversary is not None]
+        clean = [outcome for outcome in of_learner if outcome.world.adversary is None]
         rows[name] = {
-            "AUC": known_mean([row.auc_adversary for row in attacked]),
-            "utility": known_mean([row.utility for row in attacked]),
-            "clean": known_mean([row.utility for row in own if row.world.adversary is None]),
-            "tokens": known_mean([max(row.spent.values()) / 1000 for row in own if row.spent]),
+            "AUC": known_mean([outcome.auc_adversary for outcome in attacked]),
+            "utility": known_mean([outcome.utility for outcome in attacked]),
+            "clean": known_mean([outcome.utility for outcome in clean]),
+            "tokens": known_mean([max(outcome.spent.values()) / 1000 for outcome in of_learner if outcome.spent]),
         }
-    for name, live in _live(results).items():
-        rows[name] = rows.get(name, {}) | live
-    columns = {
+    for name, measures in _live(results).items():
+        rows[name] = rows.get(name, {}) | measures
+    cells = {
         "AUC,\nplanted": "{AUC:.3f}|-",
         "utility,\nattacked": "{utility:.3f}|-",
         "\nclean": "{clean:.3f}|-",
@@ -75,38 +80,39 @@ def learners_table(
         "live,\nclean": "{live clean:.3f}|-",
         "million\ntokens": "{live tokens:.2f}|-",
     }
-    known = [f"{name} is {found}" for name, test in tests.items() if (found := verdict_text(test)) != UNKNOWN]
+    tests = _tests(outcomes, margin)
+    findings = [f"{name} is {verdict_text(test)}" for name, test in tests.items() if verdict(test) != UNKNOWN]
+    worlds = len({outcome.world for outcome in outcomes})
     brief = [
-        f"Planted: means of {len({outcome.world for outcome in outcomes})} worlds; live: of {len(results)} trials.",
+        f"Planted: means of {worlds} worlds; live: of {len(results)} trials.",
         f"On planted worlds {len(tests)} paired tests against full, over teams, adjusted, show: "
-        f"{'; '.join(known) or 'no difference'}.",
+        f"{'; '.join(findings) or 'no difference'}.",
     ]
-    notes = [
-        f"Utility of {name} minus full: {test['difference']:+.3f} (95% interval {test['ci95'][0]:+.3f} to "
-        f"{test['ci95'][1]:+.3f}, p = {test['p_holm']:.2g} adjusted; {test['n']} teams): {verdict_text(test)}."
-        for name, test in tests.items()
-    ]
+    notes = [TESTED.format(name=name, found=verdict_text(test), **test) for name, test in tests.items()]
     title = "Learners on planted worlds and on the team"
-    return ResultTable.of("learner", rows, columns, [*brief, *notes], title, brief=brief)
+    return ResultTable.of("learner", rows, cells, [*brief, *notes], title, brief=brief)
 
 
 def draw_learners(outcomes: Sequence[Outcome], results: Sequence[TrialResult], metric: str) -> Figure:
     """Draws AUC above, utility below, by training tokens. Attacked planted worlds are left, the live team right."""
     figure = Figure(figsize=(style.PAGE, 5.0), layout="constrained")
     panels = figure.subplots(2, 2, sharex="col", sharey="row")
-    live, names = _live(results), dict.fromkeys(outcome.learner for outcome in outcomes if outcome.spent)
-    for i, name in enumerate(names):
-        look = style.line_look(i)
-        rows = [row for row in outcomes if row.learner == name and row.world.adversary is not None]
+    live = _live(results)
+    names = dict.fromkeys(outcome.learner for outcome in outcomes if outcome.spent)
+    for number, name in enumerate(names):
+        look = style.line_look(number)
+        attacked = [row for row in outcomes if row.learner == name and row.world.adversary is not None]
         # Some scenarios have no adversary.
-        used = sorted(set.intersection(*(set(row.spent) for row in rows))) if rows else []
-        spent = [np.mean([row.spent[at] for row in rows]) / 1000 for at in used]
+        checkpoints = sorted(set.intersection(*(set(row.spent) for row in attacked))) if attacked else []
+        spent = [np.mean([row.spent[checkpoint] for row in attacked]) / 1000 for checkpoint in checkpoints]
         for axes, curve in zip(panels[:, 0], ("ranked", "reached"), strict=True):
-            means = [np.mean([getattr(row, curve).get(at, np.nan) for row in rows]) for at in used]
+            curves = [getattr(row, curve) for row in attacked]
+            means = [np.mean([values.get(checkpoint, np.nan) for values in curves]) for checkpoint in checkpoints]
             axes.plot(spent, means, markersize=3, label=name, **look)
-        for axes, measure in zip(panels[:, 1], ("AUC", "utility"), strict=True):
-            if (point := live.get(name, {})).get(f"live {measure}") is not None:
-                axes.plot([point["live tokens"]], [point[f"live {measure}"]], markersize=5, **look)
+        measures = live.get(name, {})
+        for axes, measure in zip(panels[:, 1], ("live AUC", "live utility"), strict=True):
+            if measures.get(measure) is not None:
+                axes.plot([measures["live tokens"]], [measures[measure]], markersize=5, **look)
     for axes in panels[0]:
         axes.axhline(0.5, color="black", linewidth=0.6, linestyle=":")  # by chance alone
     for axes in panels.flat:
@@ -123,35 +129,44 @@ def draw_learners(outcomes: Sequence[Outcome], results: Sequence[TrialResult], m
 
 def _tests(outcomes: Sequence[Outcome], margin: float) -> dict[str, Metrics]:
     """Tests each learner, on each kind of team, against `full` on the same teams."""
-    full = {row.world: row.utility for row in outcomes if row.learner == "full"}
-    groups: dict[str, list[float]] = {}
-    for row in outcomes:
-        if row.spent:
-            team = f"{row.world.influence}{'' if row.world.adversary is not None else ', clean'}"
-            groups.setdefault(f"{row.learner} ({team})", []).append(row.utility - full[row.world])
-    # Differences that do not vary have no t.
-    groups = {name: values for name, values in groups.items() if len(set(values)) > 1}
-    tests = []
-    for values in groups.values():
-        found, above = ttest_1samp(values, 0), ttest_1samp(values, -margin, alternative="greater")
-        test = {"difference": float(np.mean(values)), "n": len(values), "p_value": float(found.pvalue)}
-        p_margin, ci95 = min(1.0, 2 * float(above.pvalue)), tuple(map(float, found.confidence_interval()))
-        tests.append({**test, "p_margin": p_margin, "ci95": ci95})
-    return dict(zip(groups, adjusted_tests(tests, margin), strict=True))
+    full = {outcome.world: outcome.utility for outcome in outcomes if outcome.learner == "full"}
+    differences: dict[str, list[float]] = {}
+    for outcome in outcomes:
+        if outcome.spent:
+            clean = ", clean" if outcome.world.adversary is None else ""
+            name = f"{outcome.learner} ({outcome.world.influence}{clean})"
+            differences.setdefault(name, []).append(outcome.utility - full[outcome.world])
+    tests = {}
+    for name, values in differences.items():
+        # Differences that do not vary have no t.
+        if len(set(values)) > 1:
+            different = ttest_1samp(values, 0)
+            above = ttest_1samp(values, -margin, alternative="greater")
+            tests[name] = {
+                "difference": float(np.mean(values)),
+                "n": len(values),
+                "p_value": float(different.pvalue),
+                "p_margin": min(1.0, 2 * float(above.pvalue)),
+                "ci95": tuple(map(float, different.confidence_interval())),
+            }
+    return dict(zip(tests, adjusted_tests([*tests.values()], margin), strict=True))
 
 
 def _live(results: Sequence[TrialResult]) -> dict[str, dict[str, Any]]:
-    def mean(name: str, measure: str, clean: bool) -> float | None:
-        trials = [result for result in results if (result.values.get(KIND) in UNATTACKED) == clean]
-        return known_mean([result.metrics["methods"].get(name, {}).get(measure) for result in trials])
+    """Averages each learner's measures over trials, clean and attacked."""
+    clean = [result.metrics["methods"] for result in results if result.values.get(KIND) in UNATTACKED]
+    attacked = [result.metrics["methods"] for result in results if result.values.get(KIND) not in UNATTACKED]
+
+    def mean(trials: Sequence[Metrics], name: str, measure: str) -> float | None:
+        return known_mean([methods.get(name, {}).get(measure) for methods in trials])
 
     names = dict.fromkeys(name for result in results for name in result.metrics["methods"])
     return {
         name: {
-            "live AUC": mean(name, "auc_attacker", False),
-            "live utility": mean(name, "utility", False),
-            "live clean": mean(name, "utility", True),
-            "live tokens": (mean(name, "training_tokens", False) or 0) / 1e6,
+            "live AUC": mean(attacked, name, "auc_attacker"),
+            "live utility": mean(attacked, name, "utility"),
+            "live clean": mean(clean, name, "utility"),
+            "live tokens": (mean(attacked, name, "training_tokens") or 0) / 1e6,
         }
         for name in names
     }
