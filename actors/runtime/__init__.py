@@ -2,7 +2,7 @@
 
 Ray places processes, restarts them, and finds them by name. Turns and requests do not pass through Ray: both hops,
 from the driver to an agent and from an agent to a replica, are a `Client` and a `Service` over an open socket.
-`docs/runtime.md` draws the processes of a run and the way of a turn.
+`docs/reliability.md` draws the processes of a run.
 """
 
 import os

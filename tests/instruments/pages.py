@@ -1,0 +1,179 @@
+"""Writes the program's own output and figures into README.md and docs/, so that no page is older than the program.
+
+    python -m tests.instruments.pages [README.md docs/recipes.md ...] [--runs FOLDER] [--show]
+
+A block of output in a page stands between two comments. The first one names the command:
+
+    <!-- output of `python run.py experiment=twins` -->
+    <!-- end of output -->
+
+The block is what the command prints on a terminal of 80 columns after its progress, without the lines that every run
+of the embedded reader ends with. `, table -->` takes the table alone, and `, lines "Price" -->` the paragraphs that
+begin with a word. `<experiment=twins>` among the words is the run folder of that command. A figure has its comment in
+the line above:
+
+    <!-- figure of `python run.py experiment=two_attackers`: effects-edges-spatial -->
+    ![...](attackers.png)
+
+Each command runs once, in this process's environment, with `runtime=inline`, which prints the same. All pages take
+half an hour on two cores. Numbers in the text around a block are the author's: `--show` prints the changes to blocks.
+With `--runs`, run folders stay, and a command whose folder is there does not run again.
+"""
+
+import argparse
+import difflib
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.paths import ROOT
+
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+OUTPUT = re.compile(
+    r"^<!-- output of `python run\.py (?P<words>[^`]+)`(?:, (?P<part>table|lines \"[^\"]+\"))? -->\n"
+    r"(?P<block>.*?)"
+    r"^<!-- end of output -->$",
+    re.MULTILINE | re.DOTALL,
+)
+FIGURE = re.compile(
+    r"^<!-- figure of `python run\.py (?P<words>[^`]+)`: (?P<name>[\w-]+) -->\n!\[[^\]]*\]\((?P<file>[^)]+)\)",
+    re.MULTILINE,
+)
+RUN_FOLDER = re.compile(r"<([^>]+)>")
+WIDTH = 80
+TERMINAL = {"COLUMNS": str(WIDTH), "TERM": "xterm", "FORCE_COLOR": "1"}
+PROGRESS_END = "\x1b[?25h"  # a terminal's cursor is shown again
+STYLE = re.compile(r"\x1b\[[\d;?]*[a-zA-Z]")
+EVERY_RUN = "The model is the embedded reader"  # begins the last lines of every run of the embedded reader
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A command that has ended: what it printed, and its run folder (None of a dry run)."""
+
+    printed: str
+    folder: Path | None
+
+
+class Commands:
+    """Runs each command once. Run folders and caches lie in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._finished: dict[str, Finished] = {}
+
+    def finished(self, words: str) -> Finished:
+        if words not in self._finished:
+            self._finished[words] = self._run(words)
+        return self._finished[words]
+
+    def _run(self, words: str) -> Finished:
+        output = self._folder / f"{re.sub(r'[^a-z0-9_=]+', '-', words)[:80]}-{zlib.crc32(words.encode()):08x}"
+        log = output / "printed.txt"
+        if not log.exists():
+            print(f"python run.py {words}", file=sys.stderr, flush=True)
+            shutil.rmtree(output, ignore_errors=True)
+            output.mkdir(parents=True)
+            filled = RUN_FOLDER.sub(lambda found: str(self.finished(found[1]).folder), words)
+            further = ["runtime=inline", "wandb.mode=disabled", f"output={output}", f"cache={self._folder / 'cache'}"]
+            if words.startswith("table="):
+                further = []
+            done = subprocess.run(
+                [sys.executable, "run.py", *shlex.split(filled), *further],
+                cwd=ROOT,
+                env={**os.environ, **TERMINAL},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if done.returncode:
+                raise SystemExit(f"python run.py {words} ended with {done.returncode}: {done.stderr}")
+            log.write_text(done.stdout)
+        folders = [config.parent for config in output.glob("*/config.yaml")]
+        return Finished(results(log.read_text()), folders[0] if folders else None)
+
+
+def results(printed: str) -> str:
+    """Takes the result out of what a run printed: plain lines after its progress."""
+    plain = STYLE.sub("", printed.rpartition(PROGRESS_END)[2])
+    lines = [line.rstrip() for line in plain.splitlines()]
+    ends = [number for number, line in enumerate(lines) if line.startswith(EVERY_RUN)]
+    return "\n".join(lines[: ends[0]] if ends else lines).strip("\n")
+
+
+def paragraphs(text: str) -> Iterator[list[str]]:
+    """Joins lines to paragraphs: a line goes on in the next one where that one's first word had no room."""
+    paragraph: list[str] = []
+    for line in text.splitlines():
+        had_room = paragraph and len(paragraph[-1]) + 1 + len(line.split(" ")[0]) <= WIDTH
+        if paragraph and (had_room or not line or not paragraph[-1]):
+            yield paragraph
+            paragraph = []
+        paragraph.append(line)
+    if paragraph:
+        yield paragraph
+
+
+def part_of(text: str, part: str | None) -> str:
+    """Takes the first table, or the paragraphs that begin as `lines "..."` says; all where no part is named."""
+    if part is None:
+        return text
+    if part == "table":
+        in_markdown = [line for line in text.splitlines() if line.startswith("|")]
+        return "\n".join(in_markdown) or text.partition("\n\n")[0]
+    beginning = part.removeprefix('lines "').removesuffix('"')
+    found = [line for paragraph in paragraphs(text) if paragraph[0].startswith(beginning) for line in paragraph]
+    if not found:
+        raise SystemExit(f"no line begins with {beginning!r} in:\n{text}")
+    return "\n".join(found)
+
+
+def indented(text: str) -> str:
+    """Indents lines as Markdown marks output, unless they are Markdown themselves."""
+    if text.startswith("|"):
+        return f"{text}\n"
+    return "".join(f"    {line}\n" if line else "\n" for line in text.splitlines())
+
+
+def written(page: Path, commands: Commands) -> str:
+    """Makes the page's text with new blocks, and copies its figures."""
+    text = page.read_text()
+    for figure in FIGURE.finditer(text):
+        folder = commands.finished(figure["words"]).folder
+        assert folder is not None, f"{figure['words']} has no run folder"
+        shutil.copy(folder / "figures" / f"{figure['name']}.png", page.parent / figure["file"])
+
+    def block(found: re.Match[str]) -> str:
+        printed = part_of(commands.finished(found["words"]).printed, found["part"])
+        first, _, _ = found[0].partition("\n")
+        return f"{first}\n\n{indented(printed)}\n<!-- end of output -->"
+
+    return OUTPUT.sub(block, text)
+
+
+def main(pages: list[Path], runs: Path | None, show: bool) -> None:
+    with tempfile.TemporaryDirectory() as temporary:
+        commands = Commands(runs.absolute() if runs else Path(temporary))
+        for page in pages:
+            before, after = page.read_text(), written(page, commands)
+            if show:
+                name = str(page.relative_to(ROOT))
+                sys.stdout.writelines(difflib.unified_diff(before.splitlines(True), after.splitlines(True), name, name))
+            page.write_text(after)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("pages", nargs="*", type=lambda name: Path(name).resolve(), default=PAGES)
+    parser.add_argument("--runs", type=Path, help="folder in which run folders stay")
+    parser.add_argument("--show", action="store_true", help="print what differs in the pages")
+    options = parser.parse_args()
+    main(list(options.pages), options.runs, options.show)
