@@ -3,67 +3,99 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from actors.agents.roles import DECISION, ROLES
 from actors.messages import Turn
 from experiments.attacks.attack import Attack
 from experiments.attacks.catalogue import attack_kind
-from experiments.attacks.kind import NONE, AttackSettings
-from experiments.conformance.methods import TEAM
-from experiments.conformance.parts import check_reads, noting, require
-from experiments.conformance.scripted import ScriptedSpeaker, improvised
+from experiments.attacks.kind import Phase
+from experiments.conformance.methods import plan_small
+from experiments.conformance.requirements import check_reads, checking, noting, require
+from experiments.conformance.sample_world import SampleWorld, sample_world
 from experiments.datasets.item import Item
-from experiments.datasets.mmqa import Mmqa
-from experiments.datasets.sample.release import write_sample
+from experiments.planning.plan import Plan
+from experiments.running.calibration import watched_topology
 from experiments.running.speakers import attacked_discussion
-from topologies.baselines import complete_wiring
-from topologies.topology import Wired
+from experiments.scripted.replies import improvising
 
-SEED = 5
-ROUNDS = 2
-# Settings that a run reads whatever the attack does with them.
+ITEMS = 3  # of each phase
 OF_RUN = {"kind", "agents", "number", "when", "clean", "target"}
+"""Settings that a run reads whatever the attack does with them."""
 
 
 def check_attack(name: str) -> None:
     """Compares discussions with and without an attack. Raises UserError, and NotConforming with the first fault."""
-    kind = attack_kind(name)
-    read = set[str]()
-    settings = noting(AttackSettings(kind=name, number=2), read)
-    with TemporaryDirectory() as folder:
-        write_sample(Path(folder) / "sample", seed=3, train=0, dev=8)
-        data = Mmqa.at(Path(folder) / "sample")
-        items = list(data.evaluate())[:3]
-        for number, item in enumerate(items):
-            attack = Attack(settings, TEAM, data, SEED)
-            clean = _turns(Attack(AttackSettings(kind=NONE), TEAM, data, SEED), item, number)
-            turns, again = _turns(attack, item, number), _turns(attack, item, number)
-            require(turns == again, f"{name}: it changes the same turn in another way the second time")
-            require(turns.keys() == clean.keys(), f"{name}: other turns are taken than without it")
-            for id, turn in turns.items():
-                # All that an attack may change is made equal.
-                before = replace(clean[id], heard=(), inputs=(), instruction="", memories=())
-                own = replace(turn, heard=(), inputs=(), instruction="", memories=(), directive=before.directive)
-                kept = replace(own, question=before.question) == before
-                require(kept, f"{name}: it changes the agent, round, seed or memory of {id}")
-            if kind.acts_on == "turns":
-                # Other agents may rightly hear other messages: only an instruction would be the attack's own.
-                untouched = {turn.id for turn in turns.values() if turn.agent not in attack.attackers}
-                same = all(turns[id].instruction == clean[id].instruction for id in untouched & clean.keys())
-                require(same, f"{name}: it gives an instruction to an agent that is not compromised")
-            # Not the gold answer: the target is chosen against it, so another one may rightly change the attack.
-            relabelled = replace(item, supporting=())
-            require(_turns(attack, relabelled, number) == turns, f"{name}: it knows which sources support the answer")
-    check_reads(kind, "attack", "attack", read - OF_RUN)
-    reads_target = "attack.target" in kind.reads
-    require(kind.aimed == reads_target, f"{name}: `aimed` is {kind.aimed}, so `reads` has attack.target or not")
+    plan = plan_small("full", f"attack.kind={name}", "attack.number=2")
+    with checking(name), TemporaryDirectory() as folder:
+        asyncio.run(AttackInWorld(plan, sample_world(Path(folder))).check())
 
 
-def _turns(attack: Attack, item: Item, number: int) -> Mapping[str, Turn]:
-    """Returns the turns of one discussion as they reach the agents, by id."""
-    topology = Wired("full", TEAM, complete_wiring(len(TEAM), ROUNDS))
-    team = ScriptedSpeaker([*(ROLES[name] for name in TEAM), DECISION], improvised(1))
-    asyncio.run(attacked_discussion(attack, topology, item, item.question, team, SEED, phase="evaluate", number=number))
-    return {turn.id: turn for turn in team.turns}
+class AttackInWorld:
+    """The attack of a plan, on discussions of everyone with everyone."""
+
+    def __init__(self, plan: Plan, world: SampleWorld) -> None:
+        self._plan = plan
+        self._world = world
+        self._evidence = world.evidence(plan.retrieval)
+        self._kind = attack_kind(plan.config.attack.kind)
+        self._names_read: set[str] = set()
+        settings = noting(plan.config.attack, self._names_read)
+        self._attack = Attack(settings, plan.roles.attackable, world.dataset, plan.config.seed)
+
+    async def check(self) -> None:
+        """Attacks discussions of training and of the evaluation. Raises NotConforming with the first fault."""
+        await asyncio.to_thread(self._attack.prepare, self._evidence)
+        for number, item in enumerate(islice(self._world.dataset.train(), ITEMS)):
+            await self._check_discussion(item, "train", number)
+        for number, item in enumerate(islice(self._world.dataset.evaluate(), ITEMS)):
+            await self._check_discussion(item, "evaluate", number)
+        check_reads(self._kind, "attack", "attack", self._names_read - OF_RUN)
+        aimed = self._kind.aimed
+        reads_target = "attack.target" in self._kind.reads
+        require(aimed == reads_target, f"`aimed` is {aimed}, so `reads` has attack.target or not")
+
+    async def _check_discussion(self, item: Item, phase: Phase, number: int) -> None:
+        clean_turns = await self._turns(self._attack.absent(), item, phase, number)
+        turns = await self._turns(self._attack, item, phase, number)
+        repeated_turns = await self._turns(self._attack, item, phase, number)
+        require(turns == repeated_turns, "it changes the same turn in another way the second time")
+        require(turns.keys() == clean_turns.keys(), "other turns are taken than without it")
+        for id, turn in turns.items():
+            clean_turn = clean_turns[id]
+            # All that an attack may change is made equal.
+            unchanged = replace(
+                turn,
+                question=clean_turn.question,
+                heard=clean_turn.heard,
+                inputs=clean_turn.inputs,
+                instruction=clean_turn.instruction,
+                memories=clean_turn.memories,
+                directive=clean_turn.directive,
+            )
+            require(unchanged == clean_turn, f"it changes the agent, round, seed or memory of {id}")
+            # Other agents may rightly hear other messages: only an instruction would be the attack's own.
+            is_honest = self._kind.acts_on == "turns" and turn.agent not in self._attack.attackers
+            is_instructed = turn.instruction != clean_turn.instruction
+            require(not (is_honest and is_instructed), "it gives an instruction to an agent that is not compromised")
+
+        # Not the gold answer: the target is chosen against it, so another one may rightly change the attack.
+        relabelled = replace(item, supporting=())
+        relabelled_turns = await self._turns(self._attack, relabelled, phase, number)
+        require(relabelled_turns == turns, "it knows which sources support the answer")
+
+    async def _turns(self, attack: Attack, item: Item, phase: Phase, number: int) -> Mapping[str, Turn]:
+        """Returns the turns of one discussion as they reach the agents, by id."""
+        team = improvising(self._plan.roles.launched)
+        await attacked_discussion(
+            attack,
+            watched_topology(self._plan.roles.agents, self._plan.config.topology.rounds),
+            item,
+            await self._evidence.question(item),
+            team,
+            self._plan.config.seed,
+            phase=phase,
+            number=number,
+        )
+        return {turn.id: turn for turn in team.turns}

@@ -15,13 +15,14 @@ from actors.messages import Completion, Question, Request, Status, Trace
 from actors.models import Model
 from actors.prompting.form import ANSWER_FIELDS, Form, schema
 from experiments.config.loading import load
-from experiments.conformance.scripted import ObservedLibrary, ScriptedSpeaker, run_discussion
+from experiments.conformance.observed import ObservedLibrary, run_discussion
 from experiments.datasets.item import Item
 from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.release import write_sample
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
 from experiments.records.records import encode_trace
+from experiments.scripted.speaker import ScriptedSpeaker
 from retrieval.embed import make_encoder
 from retrieval.store import Store
 from tests.support.endpoint import Asked, Server, Told

@@ -18,11 +18,11 @@ from experiments.attacks.attack_metrics import Harm
 from experiments.attacks.kind import AttackContext, AttackKind, AttackSettings, Phase
 from experiments.attacks.persuasion import APPEALS
 from experiments.attacks.poison import PLANTED
-from experiments.conformance.scripted import ScriptedSpeaker
 from experiments.datasets.item import Item, Score
 from experiments.metrics.answer_metrics import exact_match, list_f1
 from experiments.records.records import encode_trace
 from experiments.running.speakers import attacked_discussion
+from experiments.scripted.speaker import ScriptedSpeaker
 from topologies.baselines import Single, constant_wiring
 from topologies.graphs import complete
 from topologies.topology import Topology, Wired, run_discussion

@@ -11,7 +11,7 @@ from actors.messages import Trace
 from experiments.attacks.attack_metrics import attack_cost
 from experiments.attacks.catalogue import attack_kind
 from experiments.attacks.kind import AttackSettings
-from experiments.conformance.scripted import ScriptedSpeaker
+from experiments.scripted.speaker import ScriptedSpeaker
 from tests.experiments.attacks.test_attacks import SEED, TEAM, Office, attack, chain, discussed, everybody, item, said
 from topologies.topology import Wired, run_discussion
 from topologies.wiring import Wiring

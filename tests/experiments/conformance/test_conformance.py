@@ -1,6 +1,5 @@
 """Ours conform, and what does not conform is caught, by each check."""
 
-import asyncio
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,29 +15,21 @@ from experiments.attacks.kind import NONE, AttackKind
 from experiments.config.loading import load
 from experiments.conformance.__main__ import main
 from experiments.conformance.attacks import check_attack
-from experiments.conformance.methods import (
-    MethodInWorld,
-    check_labels,
-    check_order,
-    check_own,
-    check_settings,
-    check_transcript,
-)
-from experiments.conformance.parts import NotConforming, check_dataset, check_encoder, check_model
-from experiments.conformance.scripted import SampleWorld, improvised, sample_world
+from experiments.conformance.methods import check_method
+from experiments.conformance.parts import check_dataset, check_encoder, check_model
+from experiments.conformance.requirements import NotConforming
+from experiments.conformance.sample_world import sample_world
 from experiments.datasets.mmqa import Mmqa
 from experiments.jobs import plan_of
 from experiments.running.inputs import open_dataset
 from retrieval.embed import make_encoder
 from topologies.baselines import Single
+from topologies.learning.estimators import Reinforce
+from topologies.learning.variants import EFFECTS, M3PRUNE, Estimator, Variant
 from topologies.method import Method, MethodContext
+from topologies.topology import Topology
 
 pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> SampleWorld:
-    return sample_world(tmp_path_factory.mktemp("world"))
 
 
 @pytest.mark.parametrize("name", [attack.name for attack in ATTACKS if attack.name != NONE])
@@ -57,75 +48,149 @@ def test_real_questions_conform(shared_data: Path, tmp_path: Path) -> None:
     check_dataset(open_dataset(plan_of(load(words)), tmp_path))
 
 
-def method(answer: Any) -> Method:
-    """A method of one agent whose `answer` is another one."""
+class OneAgent(Single):
+    """One agent that answers alone."""
 
-    class Altered(Single):
-        async def answer(self, question: Any, ask: Any, seed: int, sample: int = 0) -> Trace:
-            altered: Trace = await answer(super().answer, question, ask, seed, sample)
-            return altered
+    asks_team = False
 
-    def make(context: MethodContext) -> Altered:
-        return Altered(context.method)
-
-    return Method("altered", "for this test", make, asks_team=False)
+    def __init__(self, context: MethodContext) -> None:
+        super().__init__(context.method)
 
 
-def on(answer: Any, world: SampleWorld) -> MethodInWorld:
-    return MethodInWorld(method(answer), load(["experiment=sp"]), world)
+class Unseeded(OneAgent):
+    """Draws its own seeds."""
 
-
-def test_a_method_whose_seed_is_its_own_is_caught(world: SampleWorld) -> None:
     draws = iter(range(100))
 
-    async def unseeded(answer: Any, question: Any, ask: Any, seed: int, sample: int) -> Trace:
-        trace: Trace = await answer(question, ask, seed, sample)
-        return replace(trace, seed=next(draws))
-
-    with pytest.raises(NotConforming):
-        asyncio.run(check_order(on(unseeded, world)))
+    async def answer(self, question: Any, ask: Any, seed: int, sample: int = 0) -> Trace:
+        return replace(await super().answer(question, ask, seed, sample), seed=next(self.draws))
 
 
-def test_a_method_that_knows_the_answer_is_caught(world: SampleWorld) -> None:
-    labels = iter(("first", "second"))
+class Forgetful(OneAgent):
+    """Takes what is part of the question for found."""
 
-    async def labelled(answer: Any, question: Any, ask: Any, seed: int, sample: int) -> Trace:
-        trace: Trace = await answer(question, ask, seed, sample)
-        return replace(trace, answer=next(labels))
-
-    with pytest.raises(NotConforming):
-        asyncio.run(check_labels(on(labelled, world)))
+    async def answer(self, question: Any, ask: Any, seed: int, sample: int = 0) -> Trace:
+        return await super().answer(replace(question, own=()), ask, seed, sample)
 
 
-def test_a_method_that_takes_what_is_part_of_the_question_for_found_is_caught(world: SampleWorld) -> None:
-    async def forgetful(answer: Any, question: Any, ask: Any, seed: int, sample: int) -> Trace:
-        trace: Trace = await answer(replace(question, own=()), ask, seed, sample)
-        return trace
+class Silent(OneAgent):
+    """Leaves its messages out of the trace."""
 
-    with pytest.raises(NotConforming):
-        asyncio.run(check_own(on(forgetful, world)))
+    async def answer(self, question: Any, ask: Any, seed: int, sample: int = 0) -> Trace:
+        return replace(await super().answer(question, ask, seed, sample), turns=())
 
 
-def test_a_message_that_is_left_out_of_the_trace_is_caught(world: SampleWorld) -> None:
-    async def silent(answer: Any, question: Any, ask: Any, seed: int, sample: int) -> Trace:
-        trace: Trace = await answer(question, ask, seed, sample)
-        return replace(trace, turns=())
+class ReadsPaths(OneAgent):
+    """Reads a setting that it does not name."""
 
-    subject = on(silent, world)
-    observed = asyncio.run(subject.observe(improvised(1)))
-    with pytest.raises(NotConforming):
-        check_transcript(subject.method, observed)
-
-
-def test_a_method_that_reads_a_setting_it_does_not_name_is_caught(world: SampleWorld) -> None:
-    def make(context: MethodContext) -> Single:
+    def __init__(self, context: MethodContext) -> None:
+        super().__init__(context)
         assert context.systems.paths
-        return Single(context.method)
 
-    subject = MethodInWorld(Method("reading", "for this test", make), load(["experiment=sp"]), world)
-    with pytest.raises(NotConforming, match=r"systems\.paths"):
-        asyncio.run(check_settings(subject))
-    asyncio.run(check_settings(replace(subject, method=replace(subject.method, reads=("systems.paths",)))))
+
+class NamesPaths(ReadsPaths):
+    """Names the setting that it reads."""
+
+    reads = ("systems.paths",)
+
+
+class Waits(OneAgent):
+    """Is not asynchronous."""
+
+    def answer(self, question: Any, ask: Any, seed: int, sample: int = 0) -> Any:
+        return None
+
+
+class Raises(OneAgent):
+    """Raises an error while agents take their turns."""
+
+    async def answer(self, question: Any, ask: Any, seed: int, sample: int = 0) -> Trace:
+        raise ExceptionGroup("turns", [KeyError("nobody")])
+
+
+@pytest.mark.parametrize(
+    ("method", "rule"),
+    [
+        ("Unseeded", "which of its turns end first"),
+        ("Forgetful", "part of the question"),
+        ("Silent", "messages that agents gave"),
+        ("ReadsPaths", r"systems\.paths"),
+        ("Waits", "async def answer"),
+    ],
+)
+def test_a_method_that_breaks_a_rule_is_caught(method: str, rule: str) -> None:
+    with pytest.raises(NotConforming, match=rule):
+        check_method(f"{__name__}:{method}")
+
+
+def test_a_method_that_names_what_it_reads_conforms() -> None:
+    check_method(f"{__name__}:NamesPaths")
+
+
+def learned_graph(context: MethodContext) -> Topology:
+    assert context.learned
+    return context.learned
+
+
+def learned(name: str, estimator: type, base: Variant = M3PRUNE) -> Method:
+    """A learned method of another package, with an estimator of its own."""
+    implementation = Estimator(f"{__name__}:{estimator.__name__}", reads=base.estimator.reads)
+    variant = replace(base, name=name, estimator=implementation, terms=frozenset(), confirm=0.1)
+    return Method(name, "for this test", learned_graph, needs_graph=True, learner=variant, reads=variant.reads)
+
+
+class Working(Reinforce):
+    """Learns as M3Prune."""
+
+
+class Misspelt(Reinforce):
+    """Fails in its first step."""
+
+    def learn(self, stage: Any, discussions: Any) -> Any:
+        return super().learn(stage, discussions) if self.state["momentum"] else None
+
+
+class Unsaved(Reinforce):
+    """Counts its steps outside of its state."""
+
+    steps = 0
+
+    def learn(self, stage: Any, discussions: Any) -> Any:
+        self.steps += 1
+        for logits in self.edges.logits.values():
+            logits += self.steps
+        return super().learn(stage, discussions)
+
+
+WORKING = learned("working", Working)
+MISSPELT = learned("misspelt", Misspelt)
+UNSAVED = learned("unsaved", Unsaved)
+UNKNOWN_RULE = replace(
+    WORKING, name="lost", learner=replace(EFFECTS, name="lost", rule=replace(EFFECTS.rule, implementation="no:Rule"))
+)
+
+
+def test_a_learner_of_another_package_conforms_where_it_works() -> None:
+    check_method(f"{__name__}:WORKING")
+
+
+@pytest.mark.parametrize(
+    ("learner", "reason"),
+    [
+        ("MISSPELT", "KeyError: 'momentum' (at line"),
+        ("UNSAVED", "from its saved state"),
+        ("UNKNOWN_RULE", "No module named 'no'"),
+    ],
+)
+def test_a_learner_that_breaks_in_training_is_reported_with_the_reason(
+    learner: str, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([f"methods=[{__name__}:{learner}]"]) == 1
+    output = capsys.readouterr()
+    assert output.out == ""
+    assert output.err.startswith("does not conform: ")
+    assert reason in output.err
+    assert output.err.count("\n") == 1
 
 
 class Reseeds(AttackKind):
@@ -137,23 +202,28 @@ class Reseeds(AttackKind):
         return replace(turn, seed=turn.seed + 1)
 
 
-def test_an_attack_that_changes_which_turn_it_is_is_caught() -> None:
-    with pytest.raises(NotConforming):
-        check_attack(f"{__name__}:Reseeds")
-
-
-class Shares(AttackKind):
-    """The attacker reads a setting that it does not name."""
-
-    name = "shares"
+class ReseedsTraining(Reseeds):
+    """The same in training alone."""
 
     def change(self, turn: Any, context: Any) -> Any:
-        return replace(turn, instruction=f"{self.settings.share}")
+        return super().change(turn, context) if context.phase == "train" else turn
 
 
-def test_an_attack_that_reads_a_setting_it_does_not_name_is_caught() -> None:
-    with pytest.raises(NotConforming, match=r"attack\.share"):
-        check_attack(f"{__name__}:Shares")
+class Confident(AttackKind):
+    """Reads a setting that it does not name."""
+
+    name = "confident"
+
+    def change(self, turn: Any, context: Any) -> Any:
+        return replace(turn, instruction=f"State a confidence of {self.settings.confidence}.")
+
+
+@pytest.mark.parametrize(
+    ("attack", "rule"), [("Reseeds", "seed"), ("ReseedsTraining", "seed"), ("Confident", r"attack\.confidence")]
+)
+def test_an_attack_that_breaks_a_rule_is_caught(attack: str, rule: str) -> None:
+    with pytest.raises(NotConforming, match=rule):
+        check_attack(f"{__name__}:{attack}")
 
 
 class Twice(Mmqa):
@@ -200,30 +270,11 @@ def test_an_encoder_whose_vectors_are_not_of_unit_length_is_caught() -> None:
         check_encoder(Long(), "long")
 
 
-class Waits:
-    """A method that is not asynchronous."""
-
-    def __init__(self, context: MethodContext) -> None:
-        self.method = context.method
-
-    def answer(self, question: Any, ask: Any, seed: int, sample: int = 0) -> Any:
-        return None
-
-
-class Raises(Waits):
-    async def answer(self, question: Any, ask: Any, seed: int, sample: int = 0) -> Any:
-        raise KeyError("nobody")
-
-
 def test_the_command_line_says_what_conforms_and_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["attack=input", "model=reader"]) == 0
     assert capsys.readouterr().out == "conforms: input\nconforms: reader\n"
     assert main([f"attack={__name__}:Reseeds"]) == 1
     assert main(["seed=1"]) == 2
-    for part in ("Waits", "Raises"):
-        capsys.readouterr()
-        assert main([f"methods=[{__name__}:{part}]"]) == 1
-        error = capsys.readouterr().err
-        assert error.startswith("does not conform: ")
-        assert ("async def answer" if part == "Waits" else "KeyError") in error
-        assert error.count("\n") == 1
+    capsys.readouterr()
+    assert main([f"methods=[{__name__}:Raises]"]) == 1
+    assert capsys.readouterr().err.startswith("does not conform: KeyError: 'nobody' (at line")

@@ -11,7 +11,6 @@ import pytest
 from actors.errors import TooManyFailures
 from actors.messages import Kind, Question, Source, Turn, TurnResult, Usage
 from experiments.config.loading import load
-from experiments.conformance.scripted import ScriptedSpeaker
 from experiments.datasets.item import Item
 from experiments.dry_run.dry_run import count_run
 from experiments.evidence.evidence import Evidence
@@ -26,6 +25,7 @@ from experiments.records.usage import UsageLog
 from experiments.running.discussions import Discussions
 from experiments.running.model_extraction import extract, extract_graph, identity, write_captions
 from experiments.running.run_context import RunContext
+from experiments.scripted.speaker import ScriptedSpeaker
 from retrieval.embed import LexicalEncoder
 from retrieval.graph import KnowledgeGraph
 from retrieval.store import SearchSpace, Store

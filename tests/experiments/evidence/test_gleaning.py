@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from actors.messages import FieldKind, Kind, Message, Source, Status, Turn
 from experiments.config.loading import load
-from experiments.conformance.scripted import ScriptedSpeaker
 from experiments.dry_run.dry_run import count_run
 from experiments.evidence import extraction
 from experiments.evidence.extraction import GRAPH, MISSED, Extracted, parts_of, statements
 from experiments.jobs import plan_of
 from experiments.records.recorder import Recorder
 from experiments.running.model_extraction import extract, identity
+from experiments.scripted.speaker import ScriptedSpeaker
 from tests.experiments.evidence.test_extraction import ROLES, WORDS, by, context, recorder
 
 __all__ = ["recorder"]  # a fixture

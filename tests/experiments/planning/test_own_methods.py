@@ -15,11 +15,12 @@ from actors.messages import Question, Status, Turn
 from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.config.saved import read, save
-from experiments.conformance.scripted import ScriptedSpeaker, answered
 from experiments.dry_run.dry_run import count_run
 from experiments.jobs import plan_of
 from experiments.planning.topologies import compared_pairs, make_topology
 from experiments.running.recorded_speaker import RecordedSpeaker
+from experiments.scripted.replies import answered
+from experiments.scripted.speaker import ScriptedSpeaker
 from tests.experiments.running.test_attacked_run import carry_out
 from topologies.catalogue import METHODS, find_methods
 from topologies.method import Method

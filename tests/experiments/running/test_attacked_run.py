@@ -15,7 +15,6 @@ from experiments.attacks.attack_metrics import Harm, attackers_found, edge_measu
 from experiments.config.config import Config
 from experiments.config.loading import load, load_overrides
 from experiments.config.saved import save
-from experiments.conformance.scripted import ScriptedSpeaker
 from experiments.datasets.item import Score
 from experiments.evidence.evidence import Evidence
 from experiments.jobs import plan_of
@@ -28,6 +27,7 @@ from experiments.running.discussions import Discussions
 from experiments.running.inputs import open_dataset, open_store
 from experiments.running.recorded_speaker import RecordedSpeaker
 from experiments.running.run_context import RunContext
+from experiments.scripted.speaker import ScriptedSpeaker
 from experiments.unused import check_used
 from tests.support.fake_run import item, trace
 from tests.support.words import joined

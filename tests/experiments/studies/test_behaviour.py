@@ -16,11 +16,11 @@ from experiments.attacks.targets import Targets
 from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.config.study_settings import BehaviourSettings
-from experiments.conformance.scripted import ScriptedSpeaker
 from experiments.jobs import plan_of
 from experiments.records.recorder import RunFolder
 from experiments.running.discussions import Discussions
 from experiments.running.inputs import open_dataset, open_store
+from experiments.scripted.speaker import ScriptedSpeaker
 from experiments.studies.behaviour.behaviour_job import FILE
 from experiments.studies.behaviour.measure import (
     CERTAIN,

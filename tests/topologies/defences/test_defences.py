@@ -17,7 +17,6 @@ from actors.runtime.inline import Local
 from experiments.attacks.attack import Attack
 from experiments.config.config import Config
 from experiments.config.loading import load
-from experiments.conformance.scripted import ScriptedSpeaker
 from experiments.datasets.item import Dataset, Item, Score
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
@@ -29,6 +28,7 @@ from experiments.running.calibration import calibrate
 from experiments.running.inputs import open_dataset
 from experiments.running.run_context import RunContext
 from experiments.running.speakers import attacked_discussion
+from experiments.scripted.speaker import ScriptedSpeaker
 from retrieval.embed import make_encoder
 from retrieval.store import Store
 from tests.support.topologies import BY_NAME

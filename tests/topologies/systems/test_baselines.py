@@ -10,13 +10,14 @@ import pytest
 from actors.agents.roles import SINGLE
 from actors.messages import Completion, Hit, Kind, Message, Modality, Question, Request, Source, Status, Trace, Turn
 from experiments.config.loading import load
-from experiments.conformance.scripted import ScriptedSpeaker, answered
 from experiments.datasets.item import Item
 from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.release import write_sample
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
 from experiments.evidence.retrieval_settings import RetrievalSettings
+from experiments.scripted.replies import answered
+from experiments.scripted.speaker import ScriptedSpeaker
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
 from tests.support.topologies import SYSTEMS, topology

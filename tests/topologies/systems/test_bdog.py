@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from actors.errors import UserError
 from actors.messages import FieldKind, Kind, Message, Question, Source, Status, Trace, Turn
 from experiments.config.loading import load
-from experiments.conformance.scripted import NONSENSE, ScriptedSpeaker
 from experiments.datasets.item import Item
 from experiments.datasets.scienceqa import ScienceQa
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
 from experiments.evidence.retrieval_settings import RetrievalSettings
 from experiments.jobs import plan_of
+from experiments.scripted.speaker import NONSENSE, ScriptedSpeaker
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
 from tests.support.topologies import topology

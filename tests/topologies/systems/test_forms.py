@@ -11,12 +11,12 @@ import pytest
 from actors.messages import Field, Task, Value
 from actors.prompting.form import AS_JSON, Form, as_json
 from actors.prompting.reply import read
-from experiments.config.loading import load
-from experiments.conformance.methods import MethodInWorld
-from experiments.conformance.scripted import SampleWorld, improvised, sample_world, stubborn
+from experiments.conformance.observed_method import ObservedMethod
+from experiments.conformance.sample_world import SampleWorld, sample_world
+from experiments.scripted.replies import improvised, stubborn
 from tests.actors.prompting.forms import FORMS
 from tests.support.topologies import SYSTEMS
-from tests.topologies.systems.test_systems import experiment_of
+from tests.topologies.systems.test_systems import planned
 from topologies import systems
 
 Shape = tuple[object, ...]
@@ -30,7 +30,7 @@ def shape(field: Field) -> Shape:
 
 async def asked(name: str, world: SampleWorld) -> set[tuple[Shape, ...]]:
     """The shapes of the forms of all tasks that a system sets on the sample, whatever its agents reply."""
-    system = MethodInWorld(SYSTEMS[name], load([f"experiment={experiment_of(name)}"]), world)
+    system = ObservedMethod(planned(name), world, {})
     discussions = [await system.observe(reply, item=item) for reply in REPLIES for item in world.items]
     tasks = [turn.task for seen in discussions for turn in seen.team.turns if turn.task is not None]
     return {tuple(map(shape, task.fields)) for task in tasks}

@@ -15,17 +15,12 @@ from actors.agents.roles import SINGLE
 from actors.messages import Hit, Kind, Modality, Question, Source, Turn
 from actors.prompting.prompt import shared_part
 from experiments.config.loading import load
-from experiments.conformance.scripted import (
-    ObservedDiscussion,
-    ObservedLibrary,
-    Reply,
-    ScriptedSpeaker,
-    answered,
-    run_discussion,
-)
+from experiments.conformance.observed import ObservedDiscussion, ObservedLibrary, run_discussion
 from experiments.datasets.item import Item
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
+from experiments.scripted.replies import answered
+from experiments.scripted.speaker import Reply, ScriptedSpeaker
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
 from tests.support.topologies import topology

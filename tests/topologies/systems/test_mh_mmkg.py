@@ -14,21 +14,15 @@ from actors.completions.cache import CachedModel, Reuse
 from actors.messages import Completion, Kind, Prompted, Request, Status, Task, Triple, Turn
 from actors.models import Model
 from experiments.config.loading import load
-from experiments.conformance.scripted import (
-    NONSENSE,
-    ObservedDiscussion,
-    ObservedLibrary,
-    Reply,
-    ScriptedSpeaker,
-    answered,
-    run_discussion,
-)
+from experiments.conformance.observed import ObservedDiscussion, ObservedLibrary, run_discussion
 from experiments.datasets.item import Item
 from experiments.datasets.mh import ADVICE, Mh
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
 from experiments.evidence.retrieval_settings import RetrievalSettings
 from experiments.metrics.answer_metrics import PATH_METRICS, path_metrics
+from experiments.scripted.replies import answered
+from experiments.scripted.speaker import NONSENSE, Reply, ScriptedSpeaker
 from retrieval.embed import make_encoder
 from retrieval.store import Store
 from tests.support.mh_release import write_picture, write_small

@@ -14,13 +14,14 @@ from hypothesis import strategies as st
 from actors.agents.roles import SINGLE
 from actors.messages import Kind, Message, Question, Source, Status, Trace, Triple, Turn
 from experiments.config.loading import load
-from experiments.conformance.scripted import NONSENSE, Reply, ScriptedSpeaker, answered, improvised
 from experiments.datasets.item import Item
 from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.release import write_sample
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
 from experiments.evidence.retrieval_settings import RetrievalSettings
+from experiments.scripted.replies import answered, improvised
+from experiments.scripted.speaker import NONSENSE, Reply, ScriptedSpeaker
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
 from tests.support.topologies import topology

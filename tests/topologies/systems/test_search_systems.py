@@ -10,11 +10,12 @@ from actors.agents.roles import SINGLE
 from actors.messages import Hit, Kind, Message, Modality, Question, Source, Status, Trace, Turn
 from actors.prompting.prompt import shared_part
 from experiments.config.loading import load
-from experiments.conformance.scripted import NONSENSE, ScriptedSpeaker, answered
 from experiments.datasets.item import Item
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
 from experiments.evidence.retrieval_settings import RetrievalSettings
+from experiments.scripted.replies import answered
+from experiments.scripted.speaker import NONSENSE, ScriptedSpeaker
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
 from tests.support.topologies import SYSTEMS, topology

@@ -2,7 +2,6 @@
 
 import ast
 import re
-from functools import cache
 from itertools import islice
 from pathlib import Path
 
@@ -10,17 +9,15 @@ import pytest
 
 from actors.agents.roles import ROLES
 from actors.messages import Message, Status, Turn
-from experiments.config.config import Config
 from experiments.config.loading import experiments, load
-from experiments.conformance.methods import MethodInWorld, check_all, check_discussion
-from experiments.conformance.scripted import (
-    ObservedDiscussion,
-    SampleWorld,
-    ScriptedSpeaker,
-    improvised,
-    sample_world,
-)
+from experiments.conformance.methods import check_all, check_discussion, plan_small
+from experiments.conformance.observed import ObservedDiscussion
+from experiments.conformance.observed_method import ObservedMethod
+from experiments.conformance.sample_world import SampleWorld, sample_world
 from experiments.datasets.scienceqa import ScienceQa
+from experiments.planning.plan import Plan
+from experiments.scripted.replies import improvised
+from experiments.scripted.speaker import ScriptedSpeaker
 from retrieval.embed import make_encoder
 from retrieval.store import Store
 from tests.support.paths import ROOT
@@ -56,12 +53,12 @@ def scienceqa(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> Sa
     docs = {*item.pool, *item.withheld, *lectures}
     corpus = [source for source in data.corpus() if source.doc in docs]
     store = Store.open(tmp_path_factory.mktemp("scienceqa"), lambda: iter(corpus), make_encoder("lexical"))
-    return SampleWorld((item,), store)
+    return SampleWorld(data, store, (item,))
 
 
-@cache
-def configured(name: str) -> Config:
-    return load([f"experiment={experiment_of(name) if name in SYSTEMS else 'sp'}"])
+def planned(name: str) -> Plan:
+    """A method alone; a system as its experiment has it."""
+    return plan_small(name, experiment=experiment_of(name) if name in SYSTEMS else "sp")
 
 
 def experiment_of(name: str) -> str:
@@ -73,11 +70,11 @@ class LostError(Exception):
     """Stands for the runtime's own, which must not matter to a method."""
 
 
-async def check_lost(subject: MethodInWorld) -> None:
+async def check_lost(subject: ObservedMethod) -> None:
     """Requires that a lost agent ends the discussion, at its start or at its end, so that it is held again."""
     whole = await subject.observe(improvised(1))
     for last in {1, len(whole.team.turns)}:
-        team = ScriptedSpeaker(whole.team.roles, improvised(1))
+        team = ScriptedSpeaker(whole.team.roles.values(), improvised(1))
 
         async def ask(turn: Turn, team: ScriptedSpeaker = team, last: int = last) -> Message:
             if len(team.turns) + 1 == last:
@@ -99,20 +96,19 @@ def check_vocabulary(observed: ObservedDiscussion) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_method_keeps_to_all_that_others_rely_on(name: str, sample: SampleWorld) -> None:
-    subject = MethodInWorld(BY_NAME[name], configured(name), sample)
-    await check_all(subject)
+    subject = await check_all(planned(name), sample)
     await check_lost(subject)
     for item in sample.items:
         read = await subject.observe(item=item)
         check_discussion(subject.method, read)
         assert {message.status for message in read.trace.turns} == {Status.OK}
-    for observed in subject.seen.values():
+    for observed in subject.discussions.values():
         check_vocabulary(observed)
 
 
 @pytest.mark.parametrize("name", NAMES)
 async def test_embedded_readers_do_every_step_on_a_real_question(name: str, scienceqa: SampleWorld) -> None:
-    subject = MethodInWorld(BY_NAME[name], configured(name), scienceqa)
+    subject = ObservedMethod(planned(name), scienceqa, {})
     seen = await subject.observe()
     check_discussion(subject.method, seen)
     check_vocabulary(seen)
@@ -123,7 +119,7 @@ async def test_embedded_readers_do_every_step_on_a_real_question(name: str, scie
 @pytest.mark.parametrize("name", SYSTEMS)
 def test_a_system_is_an_experiment_of_its_own_name_and_a_variant_one_of_its_system_s(name: str) -> None:
     experiment = experiment_of(name)
-    assert configured(name).methods[-1] == experiment
+    assert load([f"experiment={experiment}"]).methods[-1] == experiment
     assert re.fullmatch(r"\S.{9,107}", experiments()[experiment])
 
 

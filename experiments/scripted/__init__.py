@@ -1,0 +1,1 @@
+"""Agents whose replies are scripted, for conformance checks, dry runs and tests."""
