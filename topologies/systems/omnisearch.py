@@ -91,7 +91,7 @@ class OmniSearch(System):
                 solutions.append(solution)
                 finding = "nothing that answers it"
                 if solution.answer is not None:
-                    finding = f"{solution.content} Answer: {solution.answer}"
+                    finding = f"{solution.content} Answer: {solution.answer}".strip()
             if sub_question:
                 lines.append(InputLine(FieldKind.SUB_QUESTION, sub_question))
             lines.append(InputLine(FieldKind.FOUND, finding))
