@@ -16,10 +16,9 @@ import run
 from actors.errors import visible
 from experiments.analysis.figures import draw as figures
 from tests.fuzz.loading import TooLong, bounded
-from tests.fuzz.mutations import ODD, RAW_TEXTS, SPARSE, Draw, pick
+from tests.fuzz.mutations import NUMBER, ODD, RAW_TEXTS, Draw, damage, pick, sparse, truncation
 from tests.fuzz.received import OUTSIDE, Watch, configured, make_outside
 
-NUMBER = 2**20
 MEMORY = 12 << 30  # of addresses: LanceDB's threads reserve many
 WORDS = [
     *("experiment=mmqa_prune", "runtime=inline", "wandb.mode=disabled", "concurrency=4", "data.limit=2"),
@@ -62,24 +61,10 @@ def files_of(folder: Path) -> list[Path]:
     return [path for path in files if not MADE.fullmatch(path.relative_to(folder).as_posix())]
 
 
-def cut(path: Path, draw: Draw) -> None:
-    """Cuts off the end, or everything."""
-    content = path.read_bytes()
-    path.write_bytes(content[: _number(draw) % max(1, len(content))])
-
-
 def whole_lines_cut(path: Path, draw: Draw) -> None:
     """Cuts off the last lines."""
     lines = path.read_bytes().splitlines(keepends=True)
-    path.write_bytes(b"".join(lines[: _number(draw) % max(1, len(lines))]))
-
-
-def flipped(path: Path, draw: Draw) -> None:
-    """Changes some bytes."""
-    content = bytearray(path.read_bytes() or b"x")
-    for _ in range(1 + _number(draw) % 3):
-        content[_number(draw) % len(content)] = _number(draw) % 256
-    path.write_bytes(content)
+    path.write_bytes(b"".join(lines[: draw(NUMBER) % max(1, len(lines))]))
 
 
 def deleted(path: Path, draw: Draw) -> None:
@@ -90,7 +75,7 @@ def deleted(path: Path, draw: Draw) -> None:
 def twice(path: Path, draw: Draw) -> None:
     """Doubles, drops or moves a line."""
     lines = path.read_bytes().splitlines(keepends=True) or [b"\n"]
-    place, other = _number(draw) % len(lines), _number(draw) % len(lines)
+    place, other = draw(NUMBER) % len(lines), draw(NUMBER) % len(lines)
     match pick(("twice", "gone", "moved"), draw):
         case "twice":
             lines.insert(other, lines[place])
@@ -104,12 +89,12 @@ def twice(path: Path, draw: Draw) -> None:
 def edited(path: Path, draw: Draw) -> None:
     """Changes a value of a record."""
     lines = path.read_text(errors="replace").splitlines()
-    place = _number(draw) % max(1, len(lines))
+    place = draw(NUMBER) % max(1, len(lines))
     try:
         record = json.loads(lines[place])
     except (ValueError, IndexError):
-        return flipped(path, draw)
-    holder, key = _inside(record, random.Random(_number(draw)))
+        return damage(path, draw)
+    holder, key = _inside(record, random.Random(draw(NUMBER)))
     if holder is None:
         lines[place] = draw(RAW_TEXTS)
     else:
@@ -126,11 +111,6 @@ def _inside(record: Any, chance: random.Random) -> tuple[Any, Any]:
         key = chance.choice(list(value) if isinstance(value, dict) else range(len(value)))
         value = holder[key]
     return holder, key
-
-
-def sparse(path: Path, draw: Draw) -> None:
-    """Adds gigabytes of zeros that take no room on the disk."""
-    os.truncate(path, path.stat().st_size + pick(SPARSE, draw))
 
 
 def linked(path: Path, draw: Draw) -> None:
@@ -159,18 +139,12 @@ def _file_or_folder(path: Path, draw: Draw) -> tuple[Path, Path]:
     return (path if path.parent == root else pick([path, path.parent], draw)), root
 
 
-def _number(draw: Draw) -> int:
-    from hypothesis import strategies as st
-
-    return int(draw(st.integers(0, NUMBER)))
-
-
 # After these, a run that ends well has the numbers that it had.
 LOSSES: dict[str, Callable[[Path, Draw], None]] = {
-    change.__name__: change for change in (cut, whole_lines_cut, deleted)
+    change.__name__: change for change in (truncation, whole_lines_cut, deleted)
 }
 CHANGES: dict[str, Callable[[Path, Draw], None]] = {
-    change.__name__: change for change in (flipped, twice, edited, sparse, linked, of_another_kind, configured)
+    change.__name__: change for change in (damage, twice, edited, sparse, linked, of_another_kind, configured)
 }
 
 

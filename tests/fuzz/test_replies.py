@@ -6,12 +6,15 @@ import json
 from typing import Any
 from urllib.parse import quote
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.backends.openai_reply import MOST_TOKENS, read_reply
 from actors.backends.redaction import Redaction
 from actors.messages import Completion, Request
+
+pytestmark = pytest.mark.slow
 
 KEY = "sk-proj-Zq9xW7/B3nLk5tRh2mYc+8QdF"
 REQUEST = Request("q", "", "Be brief.", "Which?", "You doubt.", max_tokens=64)

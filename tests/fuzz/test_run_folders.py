@@ -68,7 +68,7 @@ def test_a_damaged_run_is_replayed_or_refused_in_one_line(finished: Path, data: 
 @settings(max_examples=EXAMPLES)
 @given(data=st.data())
 def test_a_damaged_index_is_named_or_makes_no_difference(finished: Path, data: Any) -> None:
-    change = pick([*LOSSES.values(), CHANGES["flipped"]], data.draw)
+    change = pick([*LOSSES.values(), CHANGES["damage"]], data.draw)
 
     def unfinished(run: Path) -> None:
         # Something is left to be retrieved.
