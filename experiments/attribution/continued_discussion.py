@@ -1,6 +1,7 @@
 """Goes on from a turn of a recorded discussion."""
 
 import asyncio
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,30 +21,47 @@ def continued(place: str, words: Sequence[str]) -> int:
     `replay.answer` and `replay.message` replace its answer and reasoning. Other settings, such as a model, are those of
     the turn and all later ones, which are asked again.
     """
-    own = dict(word.removeprefix("replay.").split("=", 1) for word in words if word.startswith("replay."))
-    others, (group, line, id) = [w for w in words if not w.startswith("replay.")], [*place.split(":"), "", "", ""][:3]
-    if not line.isdecimal() or not {"run"} <= own.keys() <= {"run", "answer", "message"}:
+    replay_settings = {}
+    other_words = []
+    for word in words:
+        if word.startswith("replay."):
+            key, _, value = word.removeprefix("replay.").partition("=")
+            replay_settings[key] = value
+        else:
+            other_words.append(word)
+    match = re.fullmatch(r"([^:]*):(\d+)(?::([^:]*))?", place)
+    if not match or not {"run"} <= replay_settings.keys() <= {"run", "answer", "message"}:
         raise UserError(f"replay.from={place}: expected <group>:<line>:<turn>, and replay.run=")
-    opened = OpenedRun(RunFolder.open(Path(own["run"]).expanduser()), others, asks=True)
+    group, line, turn_id = match.groups("")
+    opened = OpenedRun(RunFolder.open(Path(replay_settings["run"]).expanduser()), other_words, asks=True)
 
     async def discuss() -> tuple[Trace, Trace, int]:
         discussion = await RecordedDiscussions(opened).open(group, int(line))
-        recorded = await discussion.heard()
+        turns = await discussion.heard()
         order = [turn.id for turn in discussion.trace.turns]
-        if id not in order:
+        if turn_id not in order:
             raise UserError(f"replay.from={place}: expected a turn of {', '.join(order)}")
-        old = recorded.memories[id]
-        new = replace(old, answer=own.get("answer", old.answer), content=own.get("message", old.content))
+        old = turns.memories[turn_id]
+        new = replace(
+            old,
+            answer=replay_settings.get("answer", old.answer),
+            content=replay_settings.get("message", old.content),
+        )
+        # With other settings the turn itself is asked again, too.
+        unchanged = order[: order.index(turn_id)] if other_words else order
         async with agents_of(opened) as agents:
             replay = Replay(discussion, agents)
-            # With other settings the turn itself is asked again, too.
-            replay.add(recorded, order[: order.index(id)] if others else order)
-            trace = await replay.hold(sent={} if new == old else {id: new})
+            replay.add(turns, unchanged)
+            trace = await replay.hold(sent={} if new == old else {turn_id: new})
             return discussion.trace, trace, len(replay.asked)
 
     recorded, trace, asked = asyncio.run(discuss())
-    before = {turn.id: turn.answer for turn in recorded.turns}
-    rows = [(turn.id, str(before.get(turn.id)), str(turn.answer)) for turn in trace.turns]
+    recorded_answers = {turn.id: str(turn.answer) for turn in recorded.turns}
+    rows = []
+    for turn in trace.turns:
+        recorded_answer = recorded_answers.get(turn.id, "None")
+        if str(turn.answer) != recorded_answer:
+            rows.append((turn.id, recorded_answer, str(turn.answer)))
     note = f"{asked} turns were asked again. The answer is {trace.answer}; recorded: {recorded.answer}."
-    ResultTable(("turn", "recorded", "now"), [row for row in rows if row[1] != row[2]], [note], names=3).print()
+    ResultTable(("turn", "recorded", "now"), rows, [note], names=3).print()
     return 0

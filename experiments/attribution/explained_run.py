@@ -23,36 +23,53 @@ from experiments.records.run_files import write_atomically
 
 def explain(folder: str, words: Sequence[str], ended: ExplainSettings | None = None) -> int:
     """Explains, records and prints answers of a run. `words` has settings, or is empty for a run that just `ended`."""
-    named = None if ended else [word for word in words if not word.startswith("explain.")]
+    named = None
+    if not ended:
+        named = [word for word in words if not word.startswith("explain.")]
     settings = ended or named_again(words).explain
-    opened = OpenedRun(run := RunFolder.open(Path(folder).expanduser()), named, asks=True)
-    plan, dataset, method = opened.plan, opened.dataset, settings.method or opened.plan.methods[-1].name
+    run = RunFolder.open(Path(folder).expanduser())
+    opened = OpenedRun(run, named, asks=True)
+    plan = opened.plan
+    method = settings.method or plan.methods[-1].name
     if method not in plan.evaluated:
         raise UserError(f"explain.method={method} was not evaluated: choose from {', '.join(plan.evaluated)}")
-    metrics, seed, margin = results(run.metrics), plan.config.seed, plan.config.compare.margin
-    found = with_suspects(asyncio.run(_explain(opened, method, settings)), settings, seed)
-    write_atomically(run.path / ATTRIBUTION, "".join(f"{each.encode()}\n" for each in found).encode())
+
+    metrics = results(run.metrics)
+    seed = plan.config.seed
+    explanations = asyncio.run(explained_answers(opened, method, settings))
+    explanations = with_suspects(explanations, settings, seed)
+    lines = [f"{explanation.encode()}\n" for explanation in explanations]
+    write_atomically(run.path / ATTRIBUTION, "".join(lines).encode())
     if metrics:
-        drawn = sorted(run.figures.glob("*.png"))
-        write_run_report(run, metrics, method, drawn, corpus=dataset.corpus(), seed=seed, margin=margin)
-    table(found, method, settings).print()
+        write_run_report(
+            run,
+            metrics,
+            method,
+            sorted(run.figures.glob("*.png")),
+            corpus=opened.dataset.corpus(),
+            seed=seed,
+            margin=plan.config.compare.margin,
+        )
+    table(explanations, method, settings).print()
     return 0
 
 
-async def _explain(opened: OpenedRun, method: str, settings: ExplainSettings) -> list[Explained]:
-    run, seed = opened.run, opened.plan.config.seed
+async def explained_answers(opened: OpenedRun, method: str, settings: ExplainSettings) -> list[Explained]:
+    """Explains the right or wrong answers of a method, as many as the settings say."""
+    run = opened.run
     discussions = RecordedDiscussions(opened)
     # The evaluation without the attack has many of the honest turns.
     clean = opened.plan.clean.get(method, "")
     clean_lines: dict[str, int] = {}
     if clean:
         clean_lines = {trace.question: line for line, trace in enumerate(run.traces(f"evaluate-{clean}"), 1)}
+
     scores = [scored for scored in run.scores() if scored.method == method]
-    lines = [
-        (line, scored.question)
-        for line, scored in enumerate(scores, 1)
-        if (scored.utility >= 1) == (settings.which == "right") and not scored.failed_calls
-    ]
+    to_explain = []
+    for line, scored in enumerate(scores, 1):
+        is_right = scored.utility >= 1
+        if is_right == (settings.which == "right") and not scored.failed_calls:
+            to_explain.append((line, scored.question))
     gate = asyncio.Semaphore(opened.plan.config.concurrency)
 
     async def explain_answer(line: int, question: str) -> Explained:
@@ -66,28 +83,37 @@ async def _explain(opened: OpenedRun, method: str, settings: ExplainSettings) ->
             by = settings.by
             if by == "auto":
                 by = "counterpart" if discussion.trace.attack else "silence"
-            return await Explanation(replay, opened.dataset, by).explain(settings, seed)
+            return await Explanation(replay, opened.dataset, by).explain(settings, opened.plan.config.seed)
 
     async with agents_of(opened) as agents:
         # The first alone: it makes the topologies of all.
-        explained = [await explain_answer(*place) for place in lines[:1]]
-        further = [explain_answer(*place) for place in lines[1 : settings.answers or None]]
-        return explained + await asyncio.gather(*further)
+        first = [await explain_answer(line, question) for line, question in to_explain[:1]]
+        others = to_explain[1 : settings.answers or None]
+        return first + await asyncio.gather(*(explain_answer(line, question) for line, question in others))
 
 
-def table(found: Sequence[Explained], method: str, settings: ExplainSettings) -> ResultTable:
+def table(explanations: Sequence[Explained], method: str, settings: ExplainSettings) -> ResultTable:
     """Makes a row for each answer that one agent changes, and the cost."""
     rows = []
-    for each in [each for each in found if each.agent][:20]:
-        of = next(effect for effect in each.effects if effect.changed and effect.of == (each.turn or each.agent))
-        would = f"{of.answer} ({of.utility:g})" if of.phi is None else f"phi {of.phi[0]:.2f}"
-        suspects = ", ".join(each.suspects) if len(each.suspects) < len(each.suspicion) else "all agents"
-        rows.append((each.question, str(each.answer), of.of, would, suspects))
-    agents, failed = Counter(each.agent for each in found), sum(one.failed for each in found for one in each.effects)
-    asked, tokens, recorded = (sum(getattr(each, name) for each in found) for name in ("asked", "tokens", "recorded"))
-    often = ", ".join(f"{agent or 'no single agent'} {number:,}" for agent, number in agents.most_common(6))
+    for explanation in [explanation for explanation in explanations if explanation.agent][:20]:
+        decisive = explanation.turn or explanation.agent
+        effect = next(effect for effect in explanation.effects if effect.changed and effect.of == decisive)
+        outcome = f"{effect.answer} ({effect.utility:g})"
+        if effect.phi is not None:
+            outcome = f"phi {effect.phi[0]:.2f}"
+        suspects = "all agents"
+        if len(explanation.suspects) < len(explanation.suspicion):
+            suspects = ", ".join(explanation.suspects)
+        rows.append((explanation.question, str(explanation.answer), effect.of, outcome, suspects))
+
+    agents = Counter(explanation.agent for explanation in explanations)
+    causes = ", ".join(f"{agent or 'no single agent'} {number:,}" for agent, number in agents.most_common(6))
+    failed = sum(effect.failed for explanation in explanations for effect in explanation.effects)
+    asked = sum(explanation.asked for explanation in explanations)
+    tokens = sum(explanation.tokens for explanation in explanations)
+    recorded = sum(explanation.recorded for explanation in explanations)
     notes = [
-        f"{len(found):,} {settings.which} answers of {method} explained, changed by: {often or 'none'}.",
+        f"{len(explanations):,} {settings.which} answers of {method} explained, changed by: {causes or 'none'}.",
         f"{asked:,} turns were asked again, with {tokens:,} tokens: {tokens / max(1, recorded):.0%} of the explained "
         f"discussions'. {failed:,} interventions had a failed turn, from which nothing is concluded.",
         f"Sets of suspects hold a culprit with probability {COVERAGE:g}, where failures are alike.",

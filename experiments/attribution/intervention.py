@@ -23,14 +23,14 @@ WEIGHT_DIGITS = 9  # after the point, of a reading weight
 async def agents_of(opened: OpenedRun) -> AsyncIterator[dict[str, RoleAgent]]:
     """Launches the agents of a run in this process, for a block. They use its models and completion cache."""
     with Inline() as runtime:
-        plan, reuse = opened.plan, launch_pools(opened.plan, runtime, print)
+        plan = opened.plan
+        reuse = launch_pools(plan, runtime, print)
         models = {key: runtime.model(reuse[key], key) for key in plan.models.of_agents}
-        made = {
-            name: make_agent(role, models[plan.models.of_role(name).key], plan.config.agents)
-            for name, role in distinct_roles(plan.roles.launched).items()
-        }
+        players = {}
+        for name, role in distinct_roles(plan.roles.launched).items():
+            players[name] = make_agent(role, models[plan.models.of_role(name).key], plan.config.agents)
         try:
-            yield {role.name: made[role.played] for role in plan.roles.launched}
+            yield {role.name: players[role.played] for role in plan.roles.launched}
         finally:
             await runtime.unload()
 
@@ -50,17 +50,14 @@ class Replay:
 
     def add(self, recorded: RecordedTurns, only: Collection[str] | None = None) -> None:
         """Adds recorded turns of a discussion of the question, or only those with some ids."""
+        own_messages: defaultdict[str, dict[int, Message]] = defaultdict(dict)
         for id, turn in recorded.turns.items():
-            if only is not None and id not in only:
-                continue
-            own_messages = {
-                other.round: recorded.memories[other_id]
-                for other_id, other in recorded.turns.items()
-                if other.agent == turn.agent
-            }
-            answer = asyncio.get_running_loop().create_future()
-            answer.set_result(recorded.memories[id])
-            self._answers[turn_key(turn, own_messages)] = answer
+            own_messages[turn.agent][turn.round] = recorded.memories[id]
+        for id, turn in recorded.turns.items():
+            if only is None or id in only:
+                answer = asyncio.get_running_loop().create_future()
+                answer.set_result(recorded.memories[id])
+                self._answers[turn_key(turn, own_messages[turn.agent])] = answer
 
     async def hold(
         self,

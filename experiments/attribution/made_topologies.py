@@ -1,11 +1,14 @@
 """Makes the topologies of a finished run again, with the attack of its discussions."""
 
+from collections.abc import Mapping
+
 from actors.runtime.inline import Local
 from experiments.attacks.attack import Attack
 from experiments.attribution.opened_run import OpenedRun
 from experiments.planning.topologies import known_of, make_topology
 from experiments.running.calibration import recorded_calibration
 from experiments.running.learned_graphs import learned_topologies, learner_makers
+from topologies.method import LearnedGraph
 from topologies.topology import Topology
 
 
@@ -21,24 +24,39 @@ class MadeTopologies:
 
     async def topology(self, name: str, clean: bool) -> Topology:
         """Makes the topology of a method, with the graph that its learner has recorded."""
-        if (name, clean) in self._topologies:
-            return self._topologies[name, clean]
+        if (name, clean) not in self._topologies:
+            self._topologies[name, clean] = await self._make(name, clean)
+        return self._topologies[name, clean]
+
+    async def _make(self, name: str, clean: bool) -> Topology:
         opened = self._opened
         plan = opened.plan
+        [method] = [method for method in plan.methods if method.name == name]
         library = opened.library
         if self.attack.evidence and not clean:
             library = library.over(self.attack.evidence)
-        [method] = [method for method in plan.methods if method.name == name]
-        graphs = {}
-        if method.needs_graph or name in plan.learners:
-            learned = name if name in plan.learners else next(iter(plan.learners))
-            learner = learner_makers(plan, opened.evidence.store.encoder)[learned]()
-            if checkpoint := opened.run.learned(learned).checkpoint():
-                learner.load(checkpoint.state)
-            graphs = learned_topologies(plan, {learned: Local(learner)}, opened.evidence.features)
-            await graphs[learned].freeze()
-        watched = recorded_calibration(opened.dataset, plan, opened.run)
-        known = known_of(method, plan, opened.dataset, opened.run, True, clean)
-        topology = make_topology(method, plan.config, plan.roles.agents, graphs, library, watched, known)
-        self._topologies[name, clean] = topology
-        return topology
+        graphs: Mapping[str, LearnedGraph] = {}
+        if name in plan.learners:
+            graphs = await self._learned_graph(name)
+        elif method.needs_graph:
+            graphs = await self._learned_graph(next(iter(plan.learners)))
+        return make_topology(
+            method,
+            plan.config,
+            plan.roles.agents,
+            graphs,
+            library,
+            watched=recorded_calibration(opened.dataset, plan, opened.run),
+            known=known_of(method, plan, opened.dataset, opened.run, ended=True, clean=clean),
+        )
+
+    async def _learned_graph(self, name: str) -> Mapping[str, LearnedGraph]:
+        """Loads a learner's state from its checkpoint, and the graph that it has learned."""
+        opened = self._opened
+        learner = learner_makers(opened.plan, opened.evidence.store.encoder)[name]()
+        checkpoint = opened.run.learned(name).checkpoint()
+        if checkpoint:
+            learner.load(checkpoint.state)
+        graphs = learned_topologies(opened.plan, {name: Local(learner)}, opened.evidence.features)
+        await graphs[name].freeze()
+        return graphs

@@ -6,7 +6,7 @@ and no service is contacted. Indexes that the run's cache lacks are made again i
 
 import shutil
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any
 from actors.errors import UserError
 from experiments.config import loading, saved
 from experiments.config.references import at_home, check_named_again, check_outside
+from experiments.datasets.item import Item
 from experiments.evidence.extraction import CAPTIONS, GRAPH, Step, captioned, extracted_file, read_extracted, statements
 from experiments.evidence.library import LabelledLibrary, open_web, triples_given
 from experiments.jobs import JOBS
@@ -47,10 +48,18 @@ class OpenedRun:
         config = saved.read(run.config)
         if config.model.kind == "replay":
             raise UserError(f"{run.path} replays {config.replay.run}, which has the prompts and replies: open that run")
-        at_home(config := loading.named_again((named or ()) if asks else (), config), run.path)
+        overrides: Sequence[str] = ()
+        if asks and named:
+            overrides = named
+        config = loading.named_again(overrides, config)
+        at_home(config, run.path)
         again = config if named is None else loading.named_again(named)
-        # The name of an endpoint's model is no folder.
-        unused = () if asks else (*ADDRESSES, *(("name",) if config.model.kind == "openai" else ()))
+        unused: list[str] = []
+        if not asks:
+            unused += ADDRESSES
+            if config.model.kind == "openai":
+                # The name of an endpoint's model is no folder.
+                unused.append("name")
         check_named_again(config, again, lambda key: not (key.startswith(UNUSED) or key.rpartition(".")[2] in unused))
         self.plan: Plan = make_plan(config, JOBS[config.job])
         self._folder = Path(mkdtemp())
@@ -66,13 +75,16 @@ class OpenedRun:
     @cached_property
     def library(self) -> LabelledLibrary:
         """The run's library."""
-        items = self.dataset.evaluate() if self.plan.has_library else ()
-        stated, everything = BY_RULES, self.evidence.store.everything
+        items: Iterable[Item] = ()
+        if self.plan.has_library:
+            items = self.dataset.evaluate()
+        stated = BY_RULES
         if GRAPH in self.plan.extraction:
-            stated = statements(everything(), self._extracted(GRAPH))
+            stated = statements(self.evidence.store.everything(), self._extracted(GRAPH))
         # The recording is copied: opening it cuts a line that a running process may be writing.
         web = open_web(self.plan.config.retrieval, self._folder, self.run.path)
         return LabelledLibrary(self.evidence, items, web, triples_given(self.dataset), stated)
 
     def _extracted(self, step: Step) -> Any:
-        return read_extracted(extracted_file(self.evidence.store.folder.parent, step, identity(self.plan.config, step)))
+        cache = self.evidence.store.folder.parent
+        return read_extracted(extracted_file(cache, step, identity(self.plan.config, step)))

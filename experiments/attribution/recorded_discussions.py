@@ -1,6 +1,7 @@
 """Opens recorded discussions of a run. The topology of a training discussion is the wiring of its trace."""
 
 from collections.abc import Mapping
+from itertools import chain
 
 from actors.errors import UserError
 from actors.messages import Trace
@@ -35,18 +36,19 @@ class RecordedDiscussions:
         if trace is None:
             raise UserError(f"{place}: there is no such line")
         if folder is not self._opened.run:
+            weights = {}
             turns = turns_of_trace(folder, phase, trace)
-            weights = {id: turn.weights for id, turn in turns.turns.items()} if turns else {}
+            if turns:
+                weights = {id: turn.weights for id, turn in turns.turns.items()}
             return await self._of_training(place, folder.name, int(phase.removeprefix("train-")), trace, weights)
-        [evaluation] = [other for other in self._plan.evaluations if other.name == group]
+        [evaluation] = [evaluation for evaluation in self._plan.evaluations if evaluation.name == group]
         return await self._of_evaluation(place, evaluation, trace)
 
     async def _of_training(
         self, place: str, method: str, stage: int, trace: Trace, weights: Mapping[str, Mapping[str, float]]
     ) -> RecordedDiscussion:
         config = self._plan.config
-        steps = self._training.steps(stage)
-        items = [item for step in steps for item in step]
+        items = list(chain.from_iterable(self._training.steps(stage)))
         ids = [item.question.id for item in items]
         if trace.question not in ids:
             raise UserError(f"{place}: its question is not among the training questions any more")
@@ -66,17 +68,20 @@ class RecordedDiscussions:
         )
 
     async def _of_evaluation(self, place: str, evaluation: Evaluation, trace: Trace) -> RecordedDiscussion:
-        opened, plan = self._opened, self._plan
+        opened = self._opened
         items = {item.question.id: item for item in opened.dataset.evaluate()}
         if trace.question not in items:
             raise UserError(f"{place}: its question is not in the data set any more")
         number = list(items).index(trace.question)
-        attack = self._made.attack.absent() if evaluation.kind == "clean" else self._made.attack
-        topology = await self._made.topology(evaluation.method.name, clean=evaluation.kind == "clean")
+        is_clean = evaluation.kind == "clean"
+        attack = self._made.attack
+        if is_clean:
+            attack = attack.absent()
+        topology = await self._made.topology(evaluation.method.name, clean=is_clean)
         if evaluation.kind != "method":
-            recorded, answered = recorded_for(evaluation, plan, opened.run)
+            recorded, answered = recorded_for(evaluation, self._plan, opened.run)
             topology = further_topology(
-                evaluation, topology, recorded, answered, opened.evidence.store, plan.config.seed, ended=True
+                evaluation, topology, recorded, answered, opened.evidence.store, self._plan.config.seed, ended=True
             )
         traces = opened.run.traces(f"evaluate-{evaluation.name}")
         item = items[trace.question]

@@ -13,7 +13,8 @@ def wiring_of(trace: Trace, rounds: int, weights: Mapping[str, Mapping[str, floa
 
     weights: by turn, those of the messages that it heard, by their ids; empty where they weigh alike.
     """
-    edges = {name: _edges(getattr(trace, name)) for name in ("spatial", "temporal")}
+    spatial = _edges(trace.spatial)
+    temporal = _edges(trace.temporal)
     speaks = np.zeros((rounds, len(trace.agents)), dtype=bool)
     places = {agent: place for place, agent in enumerate(trace.agents)}
     for message in trace.turns:
@@ -21,11 +22,11 @@ def wiring_of(trace: Trace, rounds: int, weights: Mapping[str, Mapping[str, floa
             speaks[message.round - 1, places[message.agent]] = True
     return Wiring(
         rounds,
-        edges["spatial"],
-        edges["temporal"],
+        spatial,
+        temporal,
         decision=np.isin(trace.agents, trace.decision),
-        spatial_p=_log_weights(edges["spatial"], 0, trace.agents, weights),
-        temporal_p=_log_weights(edges["temporal"], 1, trace.agents, weights),
+        spatial_p=_log_weights(spatial, 0, trace.agents, weights),
+        temporal_p=_log_weights(temporal, 1, trace.agents, weights),
         allowed_spatial=_edges(trace.allowed_spatial),
         allowed_temporal=_edges(trace.allowed_temporal),
         speaks=speaks,
@@ -50,11 +51,13 @@ def _log_weights(
     turns = edges[:, 0] * len(agents) + edges[:, 2]
     for turn in np.unique(turns):
         of_turn = np.flatnonzero(turns == turn)
-        number, receiver = edges[of_turn[0], 0] + 1, agents[edges[of_turn[0], 2]]
-        heard = weights.get(f"{number}/{receiver}", {})
-        known = np.array([heard.get(f"{number - rounds_back}/{agents[sender]}", 0.0) for sender in edges[of_turn, 1]])
-        missing = known == 0
-        if heard and not missing.all():
-            known[missing] = max(1 - known.sum(), 1e-9) / max(missing.sum(), 1)
-            logarithms[of_turn] = np.log(known)
+        first = edges[of_turn[0]]
+        number = first[0] + 1
+        by_message = weights.get(f"{number}/{agents[first[2]]}", {})
+        senders = [agents[sender] for sender in edges[of_turn, 1]]
+        shares = np.array([by_message.get(f"{number - rounds_back}/{sender}", 0.0) for sender in senders])
+        missing = shares == 0
+        if not missing.all():
+            shares[missing] = max(1 - shares.sum(), 1e-9) / max(missing.sum(), 1)
+            logarithms[of_turn] = np.log(shares)
     return logarithms

@@ -1,7 +1,7 @@
 """Suspicion of agents from the record alone, and conformal sets of suspects. No model is asked."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,15 +25,22 @@ def suspicion(trace: Trace, question: Question, seed: int) -> dict[str, float]:
     final = ballot(question, trace.answer)
 
     def spoke_for(turn: Message) -> float:
-        before = [answers.get(f"{turn.round - 1}/{turn.agent}"), *(answers.get(id) for id in turn.heard)]
-        hearers = [other for other in trace.turns if turn.id in other.heard and other.agent != turn.agent]
-        taken = [answers[each.id] == final != answers.get(f"{each.round - 1}/{each.agent}", final) for each in hearers]
-        return 1.0 + (final not in before) + sum(taken) / max(1, len(taken)) + (turn.confidence or 0.0) / 10
+        answer_before = answers.get(f"{turn.round - 1}/{turn.agent}")
+        heard_answers = [answers.get(id) for id in turn.heard]
+        is_new = final != answer_before and final not in heard_answers
+        taken_over = []
+        for hearer in trace.turns:
+            if turn.id in hearer.heard and hearer.agent != turn.agent:
+                hearer_before = answers.get(f"{hearer.round - 1}/{hearer.agent}", final)
+                taken_over.append(answers[hearer.id] == final != hearer_before)
+        share = taken_over.count(True) / max(1, len(taken_over))
+        return 1.0 + float(is_new) + share + (turn.confidence or 0.0) / 10
 
-    scores = {agent: TIE * derive_seed(seed, "suspicion", trace.question, agent) / 2.0**63 for agent in trace.agents}
-    for agent, tie in scores.items():
-        spoken = [turn for turn in trace.turns if turn.agent == agent and answers[turn.id] == final]
-        scores[agent] = tie + max(map(spoke_for, spoken), default=0.0)
+    scores = {}
+    for agent in trace.agents:
+        tie_breaker = TIE * derive_seed(seed, "suspicion", trace.question, agent) / 2.0**63
+        for_final = [turn for turn in trace.turns if turn.agent == agent and answers[turn.id] == final]
+        scores[agent] = tie_breaker + max(map(spoke_for, for_final), default=0.0)
     return scores
 
 
@@ -48,15 +55,35 @@ def least_suspicion(culprits: Sequence[float], coverage: float) -> float:
     return sorted(culprits)[k - 1] if k else -math.inf
 
 
-def with_suspects(found: Sequence[Explained], settings: ExplainSettings, seed: int) -> list[Explained]:
+def with_suspects(explanations: Sequence[Explained], settings: ExplainSettings, seed: int) -> list[Explained]:
     """Adds the conformal sets. Another run calibrates them or, where culprits were found, each half the other."""
-    other = settings.calibration and RunFolder.open(Path(settings.calibration).expanduser())
-    half = {each.question: derive_seed(seed, "half", each.question) % 2 for each in found}
-    culprits = [
-        (-1 if other else half[each.question], max(each.suspicion.get(agent, 0.0) for agent in each.culprits))
-        for each in (explained(other) if other else found)
-        if each.by == "counterpart" and each.culprits
-    ]
-    least = [least_suspicion([one for of, one in culprits if of != this], COVERAGE) for this in (0, 1)]
-    sets = [[a for a, one in each.suspicion.items() if one >= least[half[each.question]]] for each in found]
-    return [replace(each, suspects=tuple(of)) for each, of in zip(found, sets, strict=True)]
+    if settings.calibration:
+        other = RunFolder.open(Path(settings.calibration).expanduser())
+        least = least_suspicion(culprit_suspicions(explained(other)), COVERAGE)
+        least_of_half = [least, least]
+    else:
+        halves: list[list[Explained]] = [[], []]
+        for explanation in explanations:
+            halves[_half(explanation, seed)].append(explanation)
+        # The other half calibrates the sets of this one.
+        least_of_half = [least_suspicion(culprit_suspicions(half), COVERAGE) for half in reversed(halves)]
+
+    with_sets = []
+    for explanation in explanations:
+        least = least_of_half[_half(explanation, seed)]
+        suspects = [agent for agent, suspicion in explanation.suspicion.items() if suspicion >= least]
+        with_sets.append(replace(explanation, suspects=tuple(suspects)))
+    return with_sets
+
+
+def culprit_suspicions(explanations: Iterable[Explained]) -> list[float]:
+    """Lists the suspicion of the most suspected culprit, of the attacked answers that have one."""
+    suspicions = []
+    for explanation in explanations:
+        if explanation.by == "counterpart" and explanation.culprits:
+            suspicions.append(max(explanation.suspicion.get(agent, 0.0) for agent in explanation.culprits))
+    return suspicions
+
+
+def _half(explanation: Explained, seed: int) -> int:
+    return derive_seed(seed, "half", explanation.question) % 2

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from actors.messages import Message, Question, Status, Trace
-from experiments.attribution.explain import coalitions, draw_orders, shapley
+from experiments.attribution.shapley import coalitions, draw_orders, shapley
 from experiments.attribution.suspects import least_suspicion, suspicion
 
 
