@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from topologies.learning.agp import AgpLearner
-from topologies.learning.eib_learner import EibLearner
+from topologies.learning.eib_learner import EibLearner, EibNetwork
 from topologies.learning.g_designer import GDesigner, GDesignerLearner
 from topologies.learning.learner_settings import LearnerSettings, PruningSettings
 from topologies.learning.network_learner import NetworkLearner
@@ -152,6 +152,22 @@ def test_a_graph_that_only_helps_some_questions_is_learned_for_these() -> None:
         ours.learn(wirings, np.zeros((K, 2, AGENTS)), dense if number % 2 else 1 - dense)
     sparse, full = (ours.inference_wirings(kind).spatial.sum() for kind in kinds)
     assert sparse < full
+
+
+def test_eib_learner_fuses_its_views_by_the_question() -> None:
+    net = learner("eib_learner").net
+    assert isinstance(net, EibNetwork)
+    features = torch.from_numpy(np.concatenate([question(0), question(1)])).float()
+    with torch.no_grad():
+        fused = net(features).sigmoid()
+        views = []
+        for first, second in zip(net.first, net.second, strict=True):
+            embedded = second(first(net.profiles, features).relu())
+            views.append((embedded @ embedded.transpose(1, 2)).sigmoid())
+        shares = net.gate(features).softmax(-1)
+    assert not torch.allclose(shares[0], shares[1])
+    expected = shares[:, 0, None, None] * views[0] + shares[:, 1, None, None] * views[1]
+    assert torch.allclose(fused, expected, atol=1e-5)
 
 
 def agp(agents: int = AGENTS) -> AgpLearner:
