@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from cycler import cycler
 from matplotlib import colormaps, rc_context, rc_params_from_file, rcParams
 from matplotlib import style as styles
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 from matplotlib.colors import Colormap
 from matplotlib.figure import Figure
+from matplotlib.rcsetup import cycler
 
 from actors.errors import UserError
 from experiments.config.setting_groups import is_style_file

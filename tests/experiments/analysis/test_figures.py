@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cycler import cycler
 from matplotlib import rc_context, rcParams
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch
+from matplotlib.rcsetup import cycler
 from matplotlib.text import Text
 from PIL import Image
 
