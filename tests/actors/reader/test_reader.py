@@ -119,11 +119,6 @@ def test_without_evidence_nothing_is_known() -> None:
     assert parsed.confidence < 0.1
 
 
-def test_the_answer_follows_the_prompt_and_not_the_world() -> None:
-    source = Source("p", "p", Kind.TEXT, "France", "The capital of France is Torley.")
-    assert reply(request("What is the capital of France?", (source,))).answer == "Torley"
-
-
 def test_the_reasoning_names_its_evidence() -> None:
     content = reply(request("In which town was the director of Night Harbour born?")).content
     numbers = {source.id: n for n, source in enumerate(EVERYTHING, 1)}
@@ -262,10 +257,6 @@ def answers_by_seed(
     using: ReaderSettings, question: str, evidence: tuple[Source, ...] = EVERYTHING
 ) -> list[str | None]:
     return [reply(request(question, evidence, seed=seed), using).answer for seed in range(60)]
-
-
-def test_another_seed_may_err_otherwise() -> None:
-    assert len(set(answers_by_seed(ReaderSettings(), "Who directed Night Harbour?"))) > 1
 
 
 def test_what_is_read_in_vain_costs_accuracy() -> None:

@@ -133,24 +133,6 @@ async def test_zero_shot_baselines_are_shown_what_is_part_of_the_question_and_lo
     assert not trace.evidence
 
 
-@pytest.mark.parametrize("context", ["own", "retrieved"])
-@pytest.mark.parametrize("experiment", ["bdog", "bdog_table"])
-async def test_all_methods_of_bdog_s_tables_are_shown_the_same(experiment: str, context: str, store: Store) -> None:
-    found = replace(WITH_PICTURE, question=replace(WITH_PICTURE.question, evidence=(BY_ID["bus-1"], BY_ID["own"])))
-    fields = {"Sub-question": ["Who?"], "Triple": ["a | b | c"], "Thought": "So.", "Answer": "Winstrup"}
-    words = [f"systems.context={context}"]
-    seen = []
-    for name in load([f"experiment={experiment}"]).methods:
-        trace, _ = await held(name, store, fields, item=found, words=words, experiment=experiment)
-        seen.append(set(trace.evidence))
-    assert seen == [{"hint", "own"} | ({"bus-1"} if context == "retrieved" else set())] * len(seen)
-
-
-def test_on_the_sample_whose_questions_have_nothing_of_their_own_bdog_and_its_rivals_read_what_is_retrieved() -> None:
-    assert load(["experiment=bdog"]).systems.context == "retrieved"
-    assert load(["experiment=bdog_table"]).systems.context == "own"
-
-
 async def test_self_correction_revises_with_answer_and_critique_in_memory(store: Store) -> None:
     answers = {1: "Palladio", 3: "Winstrup", 5: "Winstrup"}
     fields = {

@@ -17,13 +17,6 @@ def test_two_groups_are_told_apart() -> None:
     assert better_component([0.9, 0.89, 0.88, 0.87, 0.86, 0.1], 1, 6) == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("relevant", [2, 5, 9])
-def test_those_that_were_drawn_from_the_better_component_are_kept(relevant: int) -> None:
-    random = np.random.default_rng(relevant)
-    scores = [*random.normal(0.8, 0.03, relevant), *random.normal(0.3, 0.05, 20 - relevant)]
-    assert better_component(sorted(scores, reverse=True), 1, 20) == list(range(relevant))
-
-
 def test_what_cannot_be_told_apart_is_all_kept() -> None:
     assert better_component([], 5, 10) == []
     assert better_component([0.4], 5, 10) == [0]

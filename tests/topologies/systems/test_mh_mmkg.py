@@ -78,11 +78,6 @@ def test_the_walk_ends_as_soon_as_enough_paths_are_closed() -> None:
     assert "F" not in met
 
 
-def test_where_no_path_is_enough_nothing_was_found() -> None:
-    _, walk = walked(TREE, "breadth")
-    assert walk.result() == ()
-
-
 def test_paths_have_an_end_where_they_grow_too_long_and_the_walk_where_it_meets_too_many() -> None:
     line = [edge(*pair) for pair in ("AB", "BC", "CD", "DE")]
     assert "".join(walked(line, "breadth", longest=3)[0]) == "ABC"
@@ -377,14 +372,6 @@ async def test_as_many_paths_are_read_as_are_asked_for(release: Release) -> None
     for wanted, found in ((1, 1), (2, 2), (5, 3)):
         seen = await held(release, "mh_mmkg", "Roarer_Spin", every, paths=wanted)
         assert len(seen.trace.paths or ()) == found
-
-
-async def test_depth_first_finds_a_far_path_first(release: Release) -> None:
-    far = knows(["Roarer Bite", "White Roarer Bite"])
-    near = await held(release, "mh_mmkg", "Roarer_Spin", far, paths=1)
-    deep = await held(release, "mh_dfs", "Roarer_Spin", far, paths=1)
-    assert near.trace.paths == (("Roarer", "White Roarer", "White Roarer Bite"),)
-    assert deep.trace.paths == (("Roarer", "Roarer Ground Phase", "Roarer Spin", "Roarer Bite"),)
 
 
 async def test_a_topic_that_is_enough_by_itself_is_a_path(release: Release) -> None:

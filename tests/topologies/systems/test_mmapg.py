@@ -20,7 +20,7 @@ from experiments.datasets.sample.release import write_sample
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
 from experiments.evidence.retrieval_settings import RetrievalSettings
-from experiments.scripted.replies import answered, improvised
+from experiments.scripted.replies import answered
 from experiments.scripted.speaker import NONSENSE, Reply, ScriptedSpeaker
 from retrieval.embed import LexicalEncoder
 from retrieval.store import Store
@@ -453,24 +453,6 @@ async def test_without_retrieval_the_nearest_sources_are_condensed_unexamined(st
     [condensed] = of(turns, "Summary")
     assert len(condensed.question.evidence) == 5
     assert trace.answer == "Aarhus"
-
-
-async def test_plans_of_any_improvised_discussion_can_be_read_from_the_trace(store: Store) -> None:
-    kinds = set()
-    for seed in range(6):
-        script = improvised(seed)
-        trace, turns = await held("mmapg", store, script)
-        graph = read_plan(QUESTION, trace.turns, PLANNER)
-        shown = [
-            given
-            for turn in of(turns, "Thought", "Type")[-1:]
-            if turn.task
-            for given in turn.task.inputs
-            if given.kind == "Node"
-        ]
-        assert shown == [node.input_line() for node in graph[: len(shown)]]
-        kinds |= {node.type for node in graph}
-    assert kinds == set(TYPES)
 
 
 async def test_readers_plan_look_up_and_answer_questions_of_the_sample(tmp_path: Path) -> None:

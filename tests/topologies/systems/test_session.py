@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-from actors.messages import FieldKind, Hit, InputLine, Kind, Message, Question, Search, Source, Status, Triple, Turn
+from actors.messages import Hit, Kind, Message, Question, Search, Source, Status, Triple, Turn
 from experiments.records.records import decode_trace, encode_trace
 from topologies.method import PICTURES
 from topologies.systems.session import Session, about, sources
@@ -94,12 +94,6 @@ async def test_the_answer_of_a_task_that_asked_for_one_closes_a_discussion_as_an
     told, silent = await session.ask("a"), await session.ask("b")
     assert (session.trace(told).answer, session.trace(told).decision) == ("Ann", ("a",))
     assert (session.trace(silent).answer, session.trace(silent).status) == (None, Status.OK)
-
-
-async def test_what_an_answer_is_given_reaches_its_turn() -> None:
-    team, line = Team(), InputLine(FieldKind.NODE, "Question: Who?", 1)
-    await Session("m", QUESTION, team.ask, Shelf(), seed=1).ask("a", inputs=[line])
-    assert (team.turns[0].inputs, team.turns[0].task) == ((line,), None)
 
 
 class Gallery(Shelf):

@@ -2,19 +2,17 @@
 
 import ast
 import re
-from itertools import islice
-from pathlib import Path
 
 import pytest
 
 from actors.agents.roles import ROLES
-from actors.messages import Message, Status, Turn
+from actors.messages import Kind, Message, Question, Source, Status, Turn
 from experiments.config.loading import experiments, load
 from experiments.conformance.methods import check_all, check_discussion, plan_small
 from experiments.conformance.observed import ObservedDiscussion
 from experiments.conformance.observed_method import ObservedMethod
 from experiments.conformance.sample_world import SampleWorld, sample_world
-from experiments.datasets.scienceqa import ScienceQa
+from experiments.datasets.item import Item
 from experiments.planning.plan import Plan
 from experiments.scripted.replies import improvised
 from experiments.scripted.speaker import ScriptedSpeaker
@@ -45,15 +43,27 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> SampleWorld:
 
 
 @pytest.fixture(scope="module")
-def scienceqa(tmp_path_factory: pytest.TempPathFactory, shared_data: Path) -> SampleWorld:
-    """A real question with a hint and a picture, and lectures on others."""
-    data = ScienceQa.at(shared_data / "scienceqa")
-    item = next(item for item in data.evaluate() if item.tags["context"] == "IMG+TXT")
-    lectures = [doc for other in islice(data.evaluate(), 40) for doc in other.withheld]
-    docs = {*item.pool, *item.withheld, *lectures}
-    corpus = [source for source in data.corpus() if source.doc in docs]
-    store = Store.open(tmp_path_factory.mktemp("scienceqa"), lambda: iter(corpus), make_encoder("lexical"))
-    return SampleWorld(data, store, (item,))
+def schoolbook(sample: SampleWorld, tmp_path_factory: pytest.TempPathFactory) -> SampleWorld:
+    """A question with choices, a hint and a picture of its own, and lectures on it and on others."""
+    sources = [
+        Source(
+            "hint", "hint", Kind.TEXT, "Food webs", "In this tundra the caribou eats lichen and the bear eats berries."
+        ),
+        Source(
+            "web", "web", Kind.IMAGE, "Food webs", "A food web with a bear, a caribou, lichen and berries.", "web.png"
+        ),
+    ]
+    lectures = {
+        "Consumers": "A consumer eats other living things. The caribou is a consumer.",
+        "Producers": "A producer makes its own food. Lichen is a producer of the tundra.",
+        "Magnets": "A magnet attracts iron. Two like poles push each other away.",
+        "Solids": "A solid has a shape of its own. Ice is a solid.",
+    }
+    sources += [Source(title, title, Kind.TEXT, title, text) for title, text in lectures.items()]
+    question = Question("q", "Which of these is a producer?", ("caribou", "lichen", "bear"), own=("hint", "web"))
+    item = Item(question, ("lichen",), pool=tuple(source.doc for source in sources), own=("hint", "web"))
+    store = Store.open(tmp_path_factory.mktemp("schoolbook"), lambda: iter(sources), make_encoder("lexical"))
+    return SampleWorld(sample.dataset, store, (item,))
 
 
 def planned(name: str) -> Plan:
@@ -107,8 +117,8 @@ async def test_a_method_keeps_to_all_that_others_rely_on(name: str, sample: Samp
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_embedded_readers_do_every_step_on_a_real_question(name: str, scienceqa: SampleWorld) -> None:
-    subject = ObservedMethod(planned(name), scienceqa, {})
+async def test_embedded_readers_do_every_step_on_a_question_with_a_picture(name: str, schoolbook: SampleWorld) -> None:
+    subject = ObservedMethod(planned(name), schoolbook, {})
     seen = await subject.observe()
     check_discussion(subject.method, seen)
     check_vocabulary(seen)
