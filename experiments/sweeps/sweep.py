@@ -24,7 +24,7 @@ from experiments.running import inputs, launching, model_record, runtime_start
 from experiments.sweeps.expansion import Sweep, Trial, groups
 from experiments.sweeps.planted_learners import conclude_learners, explore_planted
 from experiments.sweeps.sweep_results import conclude_sweep
-from experiments.sweeps.trial_run import Report
+from experiments.sweeps.trial_steps import Report
 
 PROCESSES = 3  # idle actors' worth of memory that a trial's process takes
 OUTLIVE_S = 30.0  # seconds that processes of a killed sweep get to end

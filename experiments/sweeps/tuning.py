@@ -33,7 +33,8 @@ from experiments.records.checkpoint import LEARNING
 from experiments.records.recorder import JUDGEMENTS, SCORES, RunFolder
 from experiments.records.trials import TRIALS
 from experiments.running.launching import Shared
-from experiments.sweeps.trial_run import Opened, Report, run_trial
+from experiments.sweeps.trial_run import Opened, run_trial
+from experiments.sweeps.trial_steps import Report
 
 ATTEMPTS = 5  # in a row: where machines are taken away, losses come in series and are no trial's fault
 FOLDER = "tune"

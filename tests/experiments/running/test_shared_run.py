@@ -26,7 +26,8 @@ from experiments.records.usage import by_phase
 from experiments.running.inputs import open_dataset, open_store
 from experiments.running.recorded_speaker import RecordedSpeaker
 from experiments.running.replayed_run import copy_learning
-from experiments.sweeps.trial_run import Report, run_trial
+from experiments.sweeps.trial_run import run_trial
+from experiments.sweeps.trial_steps import Report
 from tests.experiments.running.test_attacked_run import SMALL, Team, carry_out
 from tests.support.words import joined
 

@@ -16,7 +16,7 @@ from experiments.config.loading import load
 from experiments.config.setting_groups import SweepSettings
 from experiments.records.trials import RESULTS, read_results
 from experiments.runner import open_folder
-from experiments.sweeps.trial_run import Report
+from experiments.sweeps.trial_steps import Report
 from run import main
 from tests.support.sessions import assert_same_records, begin, finish, folder_of, interrupt, wait_for
 from tests.support.words import joined
