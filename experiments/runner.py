@@ -24,7 +24,7 @@ def prepare(config: Config, overrides: Overrides | None) -> Callable[[RunFolder]
     Returns the work in the folder, which returns False where trials of a sweep or too many turns failed; None for a dry
     run. Raises UserError for anything that would end the run at its start or later.
     """
-    if config.explain.answers and (config.is_sweep or config.model.kind == "replay"):
+    if config.explain.answers and (config.is_sweep or config.replays):
         raise UserError("explain.answers: a sweep or a replay explains nothing; leave it out, and explain=<run> later")
     # Imported where they are needed, so that a run does not wait for the sweep's imports.
     if config.is_sweep:

@@ -116,11 +116,11 @@ def wired(context: MethodContext, graph: Callable[[int], Edges[Ints]] = graphs.c
     return Wired(context.method, context.agents, constant_wiring(graph(agents), agents, context.rounds))
 
 
-def _on(graph: Callable[..., Edges[Ints]], description: str, drawn: bool = False) -> Method:
-    """Makes the method of one of `graphs`; a `drawn` graph takes the run's seed."""
+def _on(graph: Callable[..., Edges[Ints]], description: str) -> Method:
+    """Makes the method of one of `graphs`."""
 
     def make(context: MethodContext) -> Wired:
-        return wired(context, partial(graph, seed=context.seed) if drawn else graph)
+        return wired(context, partial(graph, seed=context.seed) if graph in graphs.DRAWN else graph)
 
     return Method(graph.__name__, description, make)
 
@@ -141,11 +141,10 @@ METHODS = (
     _on(graphs.tree, "a binary tree: two agents report to each one above them, up to the first"),
     _on(graphs.layered, "two layers: each agent of the second hears all of the first"),
     _on(graphs.ring, "a chain whose ends hear each other's previous round"),
-    _on(graphs.regular, "a random graph of four neighbours each, the same for all questions", drawn=True),
+    _on(graphs.regular, "a random graph of four neighbours each, the same for all questions"),
     _on(
         graphs.small_world,
         "a ring of four nearest neighbours with a tenth of the edges rewired, the same for all questions",
-        drawn=True,
     ),
     _on(graphs.debate, "no agent hears another inside a round; each hears everyone's previous round"),
     Method(

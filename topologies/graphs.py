@@ -71,6 +71,9 @@ def small_world(agents: int, seed: int = 0) -> Edges[Ints]:
     return _drawn(agents, "small world", seed, ring)
 
 
+DRAWN = (regular, small_world)  # graphs that depend on a seed
+
+
 def random(agents: int, spatial_edges: int, temporal_edges: int, seed: int) -> Edges[Ints]:
     """Draws spatial edges along a uniform random order, and temporal edges, all equally likely."""
     draw = np.random.default_rng(derive_seed(seed, "random graph", agents, spatial_edges, temporal_edges))

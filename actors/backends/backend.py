@@ -34,6 +34,7 @@ class Backend:
 
     reads: keys of the settings that count with it, as those of `model`; others are refused. By default those of
         replicas.
+    extra: the extra of the project (`pip install '.[extra]'`) that its replicas need; empty for none.
     key: the group of settings, such as `model` or `judge`, for errors.
     reader: settings of the embedded reader.
     usual: values of the run's requests.
@@ -42,6 +43,7 @@ class Backend:
     name: ClassVar[str]
     description: ClassVar[str]
     reads: ClassVar[tuple[str, ...]] = ("model.replicas", "model.capacity", "model.gpus")
+    extra: ClassVar[str] = ""
     usual_replicas: ClassVar[int] = 2
     start_timeout_s: ClassVar[float] = 120.0
 

@@ -104,7 +104,8 @@ class OpenAIBackend(Backend):
 class ReplayBackend(Backend):
     name = "replay"
     description = "replies that the run `replay.run` recorded, read from its folder"
-    reads = ("reader",)  # which may have given them
+    # The embedded reader may have given them.
+    reads = ("reader", "replay")
 
 
 class NoBackend(Backend):

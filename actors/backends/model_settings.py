@@ -36,7 +36,7 @@ class DeclaredAbilities:
 class ModelSettings:
     """A model. `model=vllm` is short for `model.kind=vllm`."""
 
-    kind: str = setting("reader", outside=names_code("models"), needs=lambda kind: "vllm" if kind == "vllm" else "")
+    kind: str = setting("reader", outside=names_code("models"))
     """`reader`, `vllm`, `openai` (any endpoint with OpenAI's protocol), `replay` (replies that the run `replay.run`
     recorded), `none` (no judge), or your own as `package.module:MyModel`: a class or function that is called with these
     settings and returns an object with `async complete(request)`."""

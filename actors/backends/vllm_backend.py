@@ -44,6 +44,7 @@ LOG = logging.getLogger(__name__)
 class VllmBackend(Backend):
     name = "vllm"
     description = "vLLM engines that the run starts"
+    extra = "vllm"
     reads = (
         *Backend.reads,
         "model.name",

@@ -55,7 +55,8 @@ def summarise(
     rows: dict[str, Metrics] = {}
     pairs: list[tuple[str, str]] = []
     for method, names in controls.items():
-        tokens = answers[method][["tokens"]].join(answers[names["twin"]]["tokens"], how="inner", rsuffix="_twin").sum()
+        twin_tokens = answers[names["twin"]]["tokens"].rename("tokens_twin")
+        tokens = answers[method][["tokens"]].join(twin_tokens, how="inner").sum()
         ratio = float(tokens["tokens_twin"] / tokens["tokens"]) if tokens["tokens"] else None
         if ratio is not None and abs(ratio - 1) <= SAME_TOKENS:
             pairs.append((method, names["twin"]))

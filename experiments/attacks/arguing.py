@@ -25,6 +25,7 @@ class Response(AttackKind):
     name = "response"
     reads = ARGUING
     several_targets = True
+    in_games = True
 
     def change(self, turn: Turn, context: AttackContext) -> Turn:
         # One shared target would let attackers agree, which is what `collude` measures.
@@ -36,6 +37,7 @@ class Collude(AttackKind):
 
     name = "collude"
     reads = ARGUING
+    in_games = True
 
     def check(self, attackers: Sequence[str]) -> None:
         if len(attackers) < 2:
@@ -54,6 +56,7 @@ class Sleeper(AttackKind):
 
     name = "sleeper"
     reads = (*ARGUING, "attack.from_round", "attack.from_question", "attack.gradual")
+    in_games = True
 
     def check_phases(self, rounds: int | None, questions: int | None) -> None:
         latest = {"from_round": rounds, "from_question": None if questions is None else questions - 1}
@@ -115,6 +118,7 @@ class Contagion(AttackKind):
     name = "contagion"
     reads = ARGUING
     spreads = True
+    in_games = True
 
     def change(self, turn: Turn, context: AttackContext) -> Turn:
         sentence = SPREADING.format(target=context.target)

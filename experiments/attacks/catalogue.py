@@ -11,7 +11,7 @@ from experiments.attacks.poison import Corpus, Picture, Poison
 from experiments.attacks.transit import Delay, Drop, Duplicate, Impersonate, Misroute, Tamper
 
 _AGENTS = (Input, Response, Collude, Sleeper, Late, Sabotage, Contagion, Memory)
-_IN_TRANSIT = (Tamper, Drop, Delay, Duplicate, Misroute, Impersonate)
+_IN_TRANSIT = (Tamper, Impersonate, Drop, Delay, Duplicate, Misroute)
 ATTACKS: tuple[type[AttackKind], ...] = (NoAttack, *_AGENTS, *_IN_TRANSIT, Poison, Corpus, Picture)
 
 

@@ -24,6 +24,7 @@ class Input(AttackKind):
     name = "input"
     reads = ("attack.agents", "attack.number", "attack.when", "attack.clean")
     aimed = False
+    in_games = True
 
     def change(self, turn: Turn, context: AttackContext) -> Turn:
         # The agent's own memory stays: only input from outside is removed, that of a system's step included.
@@ -49,6 +50,7 @@ class Memory(AttackKind):
 
     name = "memory"
     acts_on = "memory"
+    in_games = True
 
     def check_phases(self, rounds: int | None, questions: int | None) -> None:
         if rounds == 1:

@@ -93,6 +93,7 @@ class AttackKind:
     aimed: it argues for a wrong answer; without one there is no success rate.
     several_targets: each compromised agent argues for another wrong answer.
     spreads: agents that are not compromised may pass it on.
+    in_games: it is one of the attacks that `job=game` plays by default.
     """
 
     name: ClassVar[str] = "an attack of your own"
@@ -107,6 +108,7 @@ class AttackKind:
     aimed: ClassVar[bool] = True
     several_targets: ClassVar[bool] = False
     spreads: ClassVar[bool] = False
+    in_games: ClassVar[bool] = False
 
     def __init__(self, settings: AttackSettings) -> None:
         self.settings = settings

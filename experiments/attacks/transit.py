@@ -24,6 +24,7 @@ class Drop(AttackKind):
     reads: ClassVar[tuple[str, ...]] = ("attack.agents", "attack.when", "attack.clean", "attack.share")
     acts_on = "messages"
     aimed = False
+    in_games = True
 
     def change(self, turn: Turn, context: AttackContext) -> Turn:
         sent = {heard.message.id for heard in turn.heard}
@@ -57,6 +58,7 @@ class Delay(Drop):
     """Messages that arrive a round late, as `drop` otherwise. One to an agent that does not speak again is lost."""
 
     name = "delay"
+    in_games = False
 
     def arrived(self, heard: Heard, turn: Turn, context: AttackContext) -> tuple[Heard, ...]:
         context.held.setdefault((turn.agent, turn.round), {})[heard.message.id] = heard
@@ -70,6 +72,7 @@ class Misroute(Delay):
     """Messages that miss their receiver and reach all who hear it next. Otherwise it is as `drop`."""
 
     name = "misroute"
+    in_games = True
 
     def late(self, turn: Turn, context: AttackContext) -> Iterable[Heard]:
         # Their receiver has spoken before, so the same ones have gone astray whatever ends first.
@@ -83,6 +86,7 @@ class Duplicate(Drop):
     """Messages that arrive twice, as `drop` otherwise: their answers count double."""
 
     name = "duplicate"
+    in_games = False
 
     def arrived(self, heard: Heard, turn: Turn, context: AttackContext) -> tuple[Heard, ...]:
         return heard, replace(heard, message=replace(heard.message, id=f"{heard.message.id}{COPY}"))

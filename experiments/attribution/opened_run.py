@@ -46,7 +46,7 @@ class OpenedRun:
         self.run = run
         check_outside(run.path)
         config = saved.read(run.config)
-        if config.model.kind == "replay":
+        if config.replays:
             raise UserError(f"{run.path} replays {config.replay.run}, which has the prompts and replies: open that run")
         overrides: Sequence[str] = ()
         if asks and named:

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar, cast
 
 from omegaconf import OmegaConf
 
+from actors.backends.backends import ReplayBackend
 from actors.backends.model_settings import ModelSettings, model_name
 from actors.reader.reader import ReaderSettings
 from actors.settings import AgentSettings, CompletionSettings, RaySettings, setting, validated
@@ -125,6 +126,11 @@ class Config:
         discusses = self.job not in ("recall", "planted") and not self.dry_run
         # The trials of a sweep are Ray's processes, wherever their agents are.
         return discusses and (self.runtime == "ray" or self.is_sweep)
+
+    @property
+    def replays(self) -> bool:
+        """True if another run's recorded messages answer."""
+        return self.model.kind == ReplayBackend.name
 
     @property
     def cache_folder(self) -> Path:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from actors.backends.backends import BACKENDS
 from actors.backends.redaction import KEY_CHARACTERS
 from actors.errors import UserError, visible
 from actors.settings import NEEDS, OUTSIDE, shown
@@ -24,6 +25,7 @@ from experiments.evidence.retrieval_settings import SERPER_KEY
 from experiments.records.start import program
 
 LIBRARIES = {"vllm": "vllm", "encoders": "sentence_transformers"}  # by the project's extras
+MODEL_EXTRAS = {backend.name: backend.extra for backend in BACKENDS}
 
 
 class Leaf(NamedTuple):
@@ -50,7 +52,10 @@ def leaves(config: Config) -> Iterator[Leaf]:
             setting = declared(key)
             metadata = setting.metadata if setting else {}
             outside = OUTSIDE in metadata and metadata[OUTSIDE](value) and (key, value) != default_cache
-            extra = metadata[NEEDS](value) if NEEDS in metadata else ""
+            if key.endswith(".kind"):  # a model's; no other part shares a name with a backend
+                extra = MODEL_EXTRAS.get(value, "")
+            else:
+                extra = metadata[NEEDS](value) if NEEDS in metadata else ""
             yield Leaf(named_as, key, value, whole, bool(outside), extra)
 
 
@@ -179,8 +184,8 @@ def check_machine(config: Config) -> None:
     if config.job != "recall":  # which tracks nothing
         config.wandb.check_key()
     for leaf in leaves(config):
-        # The nodes of a cluster have their own vLLM.
-        is_elsewhere = leaf.extra == "vllm" and config.ray.address is not None
+        # The nodes of a cluster have the libraries of models.
+        is_elsewhere = config.ray.address is not None and leaf.key.endswith(".kind")
         if leaf.extra and not is_elsewhere and importlib.util.find_spec(LIBRARIES[leaf.extra]) is None:
             needs = f"needs a library that is missing: pip install '.[{leaf.extra}]'"
             raise UserError(f"{leaf.named_as}: {shown(leaf.value)} {needs}")

@@ -60,7 +60,7 @@ def answered_by(config: Config) -> Config:
     """Finds the configuration whose model gave a run's answers: of a replay the recorded one, if it is there."""
     replayed = set()
     # A folder may name itself as the run that it replays.
-    while config.model.kind == "replay" and config.replay.run and config.replay.run not in replayed:
+    while config.replays and config.replay.run and config.replay.run not in replayed:
         replayed.add(config.replay.run)
         path = Path(config.replay.run) / "config.yaml"
         if not os.path.isfile(path):  # `Path.is_file` raises for a name that is too long

@@ -8,10 +8,10 @@ from actors.backends.model_settings import ModelSettings
 from actors.lookup import names_code
 from actors.reader.reader import ReaderSettings
 from actors.settings import setting
+from experiments.attacks.catalogue import ATTACKS
 from topologies.graph_file import is_graph_file
 from topologies.learning.learner_settings import Graph, Inference
 
-OF_AGENTS = "input response collude sleeper contagion memory tamper impersonate drop misroute"
 MOST_TRIALS = 10_000  # of a sweep: it checks them all before it starts
 
 
@@ -101,7 +101,9 @@ class RoleSettings:
 class GameSettings:
     """Attacks against defences as a zero-sum game, and an attacker that knows the defence (`job=game`)."""
 
-    attacks: list[str] = setting(factory=OF_AGENTS.split, outside=names_code("attacks"))
+    attacks: list[str] = setting(
+        factory=lambda: [attack.name for attack in ATTACKS if attack.in_games], outside=names_code("attacks")
+    )
     """Kinds of attack, by the names of `help=attacks`."""
     number: int = setting(2, at_least=1, at_most=10_000)
     """Budget of an attacker: agents that it compromises, or whose messages it reaches in transit."""

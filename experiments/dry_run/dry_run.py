@@ -175,5 +175,5 @@ class _DryRun:
             yield f"attack={config.attack.kind}: discussions are counted as they would be without it"
         if hosted:
             yield f"{', '.join(hosted)}: an AutoGen agent of your own may call the model more often than counted here"
-        if config.model.kind == "replay":
+        if config.replays:
             yield "model=replay answers from a recorded run: none of this is computed"

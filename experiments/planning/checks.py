@@ -13,15 +13,11 @@ from topologies.systems.bdog_scene_graphs import read_blueprints
 def check_plan(plan: Plan) -> None:
     """Raises UserError for settings, models, files or an attack that would end a run at its start or later."""
     config = plan.config
-    replays = config.model.kind == "replay"
     if config.runtime == "inline" and config.ray.address is not None:
         raise UserError(f"runtime=inline uses no Ray, and ray.address={config.ray.address} names one: drop either")
-    if config.replay.run is not None and not replays:
-        raise UserError(f"replay.run={config.replay.run} is read with model=replay alone: name that too, or drop it")
-
     check_methods(plan)
     check_models(plan)
-    check_web(config.retrieval, replayed=replays)
+    check_web(config.retrieval, replayed=config.replays)
     # Read for its errors; the method reads it again when it is made.
     read_blueprints(config.systems.blueprints)
     if config.figures.style:
@@ -58,7 +54,7 @@ def check_models(plan: Plan) -> None:
     for backend in plan.models.all:
         # `maker` checks the settings; nothing is started before it is called in a replica's process. Of a replay only
         # the judge answers anew.
-        if backend is plan.models.judge or plan.config.model.kind != "replay":
+        if backend is plan.models.judge or not plan.config.replays:
             backend.maker()
 
 

@@ -60,8 +60,9 @@ def _candidates(config: Config, agents: int) -> Edges[Ints] | None:
     kind = config.topology.candidates
     if kind == "complete":
         return None
-    seed = {"seed": config.seed} if kind in ("regular", "small_world") else {}
-    return candidates_along(getattr(graphs, kind)(agents, **seed))
+    graph = getattr(graphs, kind)
+    edges = graph(agents, seed=config.seed) if graph in graphs.DRAWN else graph(agents)
+    return candidates_along(edges)
 
 
 def _ablated(variant: Variant, ablation: str) -> Variant:

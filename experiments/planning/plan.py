@@ -150,7 +150,7 @@ class Plan:
     @property
     def replayed(self) -> Path | None:
         """Folder of the run that this one replays. None for a run that asks a model."""
-        replay = self.config.replay.run if self.config.model.kind == "replay" else None
+        replay = self.config.replay.run if self.config.replays else None
         return Path(replay) if replay else None
 
     @property

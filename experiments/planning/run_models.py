@@ -95,4 +95,4 @@ def _share_pool(backend: Backend, other: Backend) -> bool:
     """True for models that one pool can serve. The embedded reader's settings count for no other model."""
     if backend.settings != other.settings:
         return False
-    return backend.settings.kind != "reader" or backend.reader == other.reader
+    return "reader" not in backend.reads or backend.reader == other.reader

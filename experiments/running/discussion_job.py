@@ -55,7 +55,7 @@ class DiscussionJob(Job):
     def run(self, plan: Plan, folder: RunFolder) -> bool:
         config, recorded = plan.config, None
         cache = inputs.open_cache(config.cache_folder)
-        if config.model.kind == "replay":
+        if config.replays:
             recorded, then = replayed_run.open_recorded(plan)
             # Before a recorder opens, which looks for a checkpoint and goes on from it.
             replayed_run.copy_learning(recorded.folder, folder)

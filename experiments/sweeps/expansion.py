@@ -159,7 +159,7 @@ def _plan(config: Config, values: Values, trial: str) -> Plan:
     """Plans a trial. Raises UserError for an invalid one, by its name."""
     try:
         changed = varied(config, values)
-        if changed.model.kind == "replay":
+        if changed.replays:
             raise UserError("model=replay answers for one recorded run; start it without sweep")
         return plan_of(changed)
     except UserError as error:
