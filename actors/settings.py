@@ -36,7 +36,7 @@ PATH = "path"
 BOUNDS = {AT_LEAST: "at least", ABOVE: "more than", AT_MOST: "at most", BELOW: "less than"}
 MOST = 1_000_000_000  # of numbers without another bound; far beyond it they overflow somewhere
 SHOWN = 80  # characters of a wrong value
-# What is expected, by the first word of the type of pydantic's error.
+# Expected values, by the first word of the type of pydantic's error.
 EXPECTED = {
     "int": "a whole number",
     "float": "a number",
@@ -153,7 +153,7 @@ def shown(value: Any) -> str:
 
 @dataclass
 class RaySettings:
-    """How Ray is used. Without an address, a run starts a local Ray and stops it at its end."""
+    """Settings of Ray. Without an address, a run starts a local Ray and stops it at its end."""
 
     address: str | None = setting(None, outside=bool)
     """Address of a running cluster, `auto` or `host:port`; null starts a local one."""

@@ -31,7 +31,7 @@ outcome: dict[str, str] = {}  # `folder` of the run, and the line of its `error`
 def main(arguments: list[str]) -> int:
     """Returns the exit code.
 
-    0: done. 1: trials or the run failed. 2: bad input, with one line on what is wrong. 130: interrupted. 128 + the
+    0: done. 1: trials or the run failed. 2: bad input, with one line on the mistake. 130: interrupted. 128 + the
     signal's number: ended by SIGTERM (143) or SIGHUP (129).
     """
     outcome.clear()

@@ -16,7 +16,7 @@ JOBS = {job.name: job for job in (Prune(), RecallJob(), PlantedJob(), Redundancy
 
 
 def plan_of(config: Config) -> Plan:
-    """Makes the plan of a configuration. From then on this process removes its keys from what is read.
+    """Makes the plan of a configuration. From then on this process removes its keys from replies.
 
     Raises UserError for anything that would end the run at its start or later.
     """

@@ -35,7 +35,7 @@ FACTS = {
     "judges": "there is no judge; name one, such as judge=reader",
 }
 # Groups that scripts set for any methods; as axes of a sweep they must count. Two of their keys decide which questions
-# are held out.
+# are for training.
 LEARNING = ("learner", "pruning", "training")
 HOLDING_OUT = ("pruning.steps", "training.questions_per_step")
 
@@ -191,7 +191,7 @@ def why_unused(plan: Plan, key: str) -> str | None:
 
 
 def _without_role(plan: Plan, names: Sequence[str]) -> str | None:
-    """Says that the team lacks the role of a setting. None where it has it, or the setting is of no role of a team."""
+    """Names a setting whose role the team lacks. None where it has it, or the setting is of no role of a team."""
     topology = plan.config.topology
     team = [*(f"text_{name}" for name in topology.text), *(f"visual_{name}" for name in topology.visual)]
     if len(names) < 2 or names[0] != "roles" or not names[1].startswith(PREFIXES) or names[1] in team:
@@ -221,7 +221,7 @@ def readers(key: str, named_by: str) -> str:
 
 
 def _unread(key: str, named_by: str, parts: Sequence[Part], setting: str) -> str | None:
-    """Says that no part of a run reads a setting. None where one does, or where no part of the kind has to.
+    """Explains that no part of a run reads a setting. None where one does, or where no part of the kind has to.
 
     setting: what names the parts, such as `judge` for a model of the kinds that `model` names.
     """
@@ -238,7 +238,7 @@ def _unread(key: str, named_by: str, parts: Sequence[Part], setting: str) -> str
 
 
 def _unmet(plan: Plan, group: str, condition: str) -> str | None:
-    """Says that a condition of a setting in a group is not met: a fact, or a value of a sibling. None where it is."""
+    """Names a condition of a setting in a group that is not met: a fact, or a value of a sibling. None if it is."""
     if condition in FACTS:
         return None if getattr(plan, condition) else f"{FACTS[condition]}; leave it out"
     sibling, _, allowed = condition.partition("=")

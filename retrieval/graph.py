@@ -40,7 +40,7 @@ class KnowledgeGraph:
         cls, store: Store, own_triples: Callable[[], Iterable[Triple]] | None = None, extraction: Extraction = BY_RULES
     ) -> "KnowledgeGraph":
         """Opens the graph next to the store's index. Builds it first, from a data set's own or the extracted triples.
-        Raises StoreError as `open_index`, and ValueError where two of its own triples have the same id."""
+        Raises StoreError as `open_index`, and ValueError where two of the data set's triples have the same id."""
         layout = LAYOUT
         triples: Iterable[Triple] = ()
         if own_triples:

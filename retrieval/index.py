@@ -97,7 +97,7 @@ def _vectors(encoders: Encoders, column: str, sources: list[Source]) -> pa.Array
     """Encodes the sources of a column; null for sources of the other encoder."""
     encoder = encoders.columns[column]
     encoded_sources: list[Source] = []
-    # The place of each source among those that are encoded.
+    # The place of each source among the encoded ones.
     places: list[int | None] = []
 
     for source in sources:

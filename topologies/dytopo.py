@@ -6,7 +6,7 @@ reply that also has an offer and a need, in a few words. The sender j is heard b
     cos(encoded need of i, encoded offer of j) > tau
 
 (arXiv 2602.06039). Nothing is learned. A failed turn offers nothing and needs nothing. The decision agent reads the
-last round that was held.
+last round that took place.
 """
 
 from collections.abc import Sequence
@@ -90,7 +90,7 @@ class DyTopo:
         return discussion.trace(self.agents, turns, temporal=temporal, allowed_temporal=temporal, decision=self.agents)
 
     async def _matched(self, messages: Sequence[Message]) -> Bools:
-        """Whom each agent hears in the next round, bool [sender, receiver], by a round's messages."""
+        """Decides by a round's messages whom each agent hears in the next one, bool [sender, receiver]."""
         offers = [" ".join(message.values(OFFER)) for message in messages]
         needs = [" ".join(message.values(NEED)) for message in messages]
         # Each text once.

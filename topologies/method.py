@@ -122,7 +122,7 @@ class LearnedGraph(Topology, Protocol):
 class Known:
     """Facts from the records of a run that a method needs.
 
-    tokens: of the team before it in `methods`, by question in their order; left_over: of its own discussions
+    tokens: of the team before it in `methods`, by question in their order; left_over: of the method's own ones
         (`topologies.controls.twin`). Empty unless it `spends`.
     graded: the mean score in training of each agent's answers alone; empty unless it is chosen by them (`graded`).
     """

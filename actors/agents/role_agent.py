@@ -121,7 +121,7 @@ class RoleAgent:
                 lambda omitted: change(build_request(turn, self.role, recalled, self._settings, omitted, abilities)),
                 cut,
             )
-            # The text says all that the parts say, and travels back with the message.
+            # The text repeats the parts, and travels back with the message.
             calls.append(ModelCall(replace(request, parts=None), response.completion))
             return response
 

@@ -130,7 +130,7 @@ class OwnBackend(Backend):
 
     @property
     def reads(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Settings of replicas, and those that the class or function names in its own `reads`."""
+        """Settings of replicas, and the ones in the `reads` of the class or function."""
         return (*Backend.reads, *getattr(self.factory, "reads", ()))
 
     def maker(self) -> Callable[[], Model]:

@@ -189,7 +189,7 @@ class OpenAIModel:
         if adaptation is None:
             return outcome
         reply, cured = adaptation
-        # Other probes may have changed it meanwhile.
+        # Another probe may have changed it in between.
         for change, fault in cured.items():
             self._adapt(change, fault.reason)
         return reply
@@ -221,7 +221,7 @@ class OpenAIModel:
                 raise self._gone(fault)
 
             async with self._explaining:
-                if layout != self._layout:  # another request has changed it meanwhile
+                if layout != self._layout:  # another request was faster and has changed it
                     continue
                 explained = await self._explain(request, fault, answered=self._endpoint.replies > replies)
             if isinstance(explained, Completion):
@@ -267,7 +267,7 @@ class OpenAIModel:
                 outcome = await self._endpoint.answer(request, layout, 0, 0)
                 if isinstance(outcome, Completion):
                     return outcome
-        # What is refused although much less is answered is too long.
+        # A prompt is too long if it is refused and a much shorter one is answered.
         is_long = len(request.system) + len(request.shared) + len(request.own) > SHORT_CHARACTERS
         if fault.status in PROMPT_REFUSED and (is_sized or pictures or is_long):
             return Completion(

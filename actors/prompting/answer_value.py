@@ -29,7 +29,7 @@ _LEAD_IN = re.compile(
     r"|it is|it's|this is|that is)\s+",
     re.IGNORECASE,
 )
-# What a model says besides an answer: another sentence, or a clause behind yes or no, a dash or a semicolon.
+# A model's words besides an answer: another sentence, or a clause behind yes or no, a dash or a semicolon.
 _MORE = re.compile(
     r"(?:[^\W\d_]{4}|\d{4}|\A(?i:yes|no))[\"'”*)]{0,3}[.!?]\s+(?!(?:One|Two|Three|Four|Five|Six|Seven|Eight|Nine|Ten)\b)"
     r"[A-Z][^.]*\s[a-z]|\A(?i:yes|no)\s?[,;:–—-]+\s*\w.*\b(?:[a-z]{4}|is\b)|\A(?i:yes|no)[.!?]+\s*(?i:yes|no)\b"

@@ -149,7 +149,7 @@ def none(field: Field) -> Outcome:
 
 
 def states_none(field: Field, text: str) -> bool:
-    """True for `none` in some words, and for a text in whose place it is said not to be known."""
+    """True for `none` in some words, and for a text that only states that nothing is known."""
     if field.optional and field.value is Value.TEXT and is_unstated(text):
         return True
     return is_nothing(text) and (field.optional or plain(text) != "no")

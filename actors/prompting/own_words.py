@@ -29,7 +29,7 @@ _THOUGHT_BEGINS = "\0<"
 _THOUGHT_ENDS = "\0>"
 _TURN_ENDS = "\0"
 _THOUGHT_SIGN = re.compile("(\0[<>])")
-_TURN_SIGN = re.compile(r"\0|^## Question$", re.MULTILINE)  # or a model goes on with a prompt of its own
+_TURN_SIGN = re.compile(r"\0|^## Question$", re.MULTILINE)  # or a model goes on and writes the next prompt itself
 
 _CITATION = re.compile(
     r"\s?\(?【\d[^【】\n]{0,60}】\)?|\s?\[\^[^\]\n]{1,20}\]|\s?\^\[\d{1,2}\]\^|</?co\b[^<>\n]{0,40}>|<sup>\W?\d{1,3}\W?</sup>"
@@ -41,7 +41,7 @@ _FENCE = re.compile(r"\s*+(?:`{3,}+|~{3,}+)\s*+\w{0,20}+\s*+")
 
 
 def own_words(text: str, is_field: Callable[[str], object]) -> str:
-    """Returns what the model says. `is_field` is true for the name of a field, whose tag marks no thought.
+    """Returns the model's own words. `is_field` is true for the name of a field, whose tag marks no thought.
 
     Reasoning on the first line, and an object, may quote marks.
     """
@@ -89,7 +89,7 @@ def _without_thoughts(text: str, is_field: Callable[[str], object]) -> str:
 
 
 def _instead_of(mark: re.Match[str], is_field: Callable[[str], object]) -> str:
-    """Returns what is put in place of a mark: a sign where a thought or a turn begins or ends, nothing, or itself.
+    """Returns the replacement of a mark: a sign where a thought or a turn begins or ends, nothing, or itself.
 
     A tag of any name that begins a line and is not the last word begins a thought.
     """

@@ -132,9 +132,9 @@ def shared_part(question: Question, reads: Modality, cut: tuple[str, ...] = ()) 
 def own_part(turn: Turn, role: Role, recalled: Sequence[Message], settings: AgentSettings) -> tuple[str, Prompted]:
     """Writes the agent's own part as text and as values, without the form of the reply.
 
-    Messages have one order for all agents: by round, then by the number heard, then by agent. Those that heard few are
-    the same in most samples of a question. To read in proportion to weight (Eqs. 5 and 9) is up to the model, except
-    for `settings.budget_words`, which are divided among the colleagues' reasoning by weight.
+    Messages have one order for all agents: by round, then by the number heard, then by agent. Messages that heard few
+    others are the same in most samples of a question. To read in proportion to weight (Eqs. 5 and 9) is up to
+    the model, except for `settings.budget_words`, which are divided among the colleagues' reasoning by weight.
     """
     # A turn that is both remembered and heard occurs once, as the agent's own with a weight.
     own = {message.id: message for message in recalled if message.status is Status.OK}

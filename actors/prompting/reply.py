@@ -195,7 +195,7 @@ def taken_back(
 
 
 def lines_behind(field_text: FieldText) -> Sequence[str]:
-    """Returns the lines below a value, which may take it back. Of a text only those that call something the answer."""
+    """Returns the lines below a value, which may take it back. Of a text only lines that call something the answer."""
     if is_long(field_text.field):
         return [line for line in field_text.lines if THE_ANSWER_IS.search(line)]
     remark = _AFTER_SHARE.search(field_text.lines[0])

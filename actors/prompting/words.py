@@ -14,7 +14,7 @@ def words(table: str, name: str) -> list[str]:
 
 
 def pattern(template: str, flags: int = re.IGNORECASE) -> re.Pattern[str]:
-    """Compiles a pattern in which `<table.name>` stands for any word of a table. A star in a word is any letters."""
+    """Compiles a pattern in which `<table.name>` matches any word of a table. A star in a word is any letters."""
     return re.compile(re.sub(r"<(\w+)\.(\w+)>", _any_word, template), flags)
 
 

@@ -1,4 +1,4 @@
-"""Findings of one turn: the evidence that bears on the question, the answer, and what is left to look up."""
+"""Findings of one turn: the evidence that bears on the question, the answer, and the names still to look up."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ SEARCHES = (FieldKind.QUERY, FieldKind.SUB_QUESTION, FieldKind.INSTRUCTION)  # f
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What the reader knows in a turn that has a task.
+    """The reader's findings in a turn that has a task.
 
     evidence: first-hand, heard and given statements.
     answer: "" where it is unknown; its value, and the confidence in it, are in [0, 1].
@@ -60,7 +60,7 @@ class Findings:
         return list(dict.fromkeys(statements))
 
     def searches(self) -> list[str]:
-        """Returns what is still to be looked up: names that the best chain adds, then the question's parts."""
+        """Lists things to look up: names that the best chain adds, then the question's parts."""
         searches = [value for name, value in self.fields if name in SEARCHES]
         # The first node of a plan is the question itself.
         searches += [line.text for line in (*self.lines(FieldKind.QUERY), *self.lines(FieldKind.NODE)[1:])]

@@ -228,7 +228,7 @@ def theme(findings: Findings) -> str:
 
 
 def sentences(statements: Sequence[Statement]) -> str:
-    """Writes statements as sentences, each once. A title stands before those that do not contain it."""
+    """Writes statements as sentences, each once, with a title where a reader would take another one for theirs."""
     lines: dict[str, None] = {}
     last_title = ""
     for statement in statements:

@@ -256,7 +256,7 @@ def _name_fit(name: str, form: QuestionForm, kinds: Kinds) -> float:
 
 
 def _things(text: str, form: QuestionForm) -> list[Span]:
-    """Finds nouns of the kind asked for, and noun groups for questions such as "what is X doing"."""
+    """Finds nouns of the kind asked for, and noun groups for questions such as "what does X hold"."""
     members = _KIND_STEMS.get("".join(form.head[-1:]), frozenset())
     spans: list[Span] = []
     groups: list[list[re.Match[str]]] = [[]]

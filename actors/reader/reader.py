@@ -1,7 +1,7 @@
 """Embedded reader: a small extractive model, without a neural network or a download.
 
-It reads statements (imperfectly, by role), links those that together cover the question, finds an answer of the right
-kind, and weighs its colleagues' answers. Its scores are no language model's.
+It reads statements (imperfectly, by role), links statements that together cover the question, finds an answer of the
+right kind, and weighs its colleagues' answers. Its scores are no language model's.
 """
 
 from collections.abc import Mapping, Sequence

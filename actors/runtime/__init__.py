@@ -10,7 +10,7 @@ import secrets
 import sys
 
 # Read when Ray is imported. Ray's own warnings, of a thousand characters each, would be printed between the progress
-# bars, and no other option drops them. The supervisor reports what is lost.
+# bars, and no other option drops them. The supervisor reports losses.
 os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
 
 TOKEN = secrets.token_hex(32)

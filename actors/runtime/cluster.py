@@ -71,7 +71,7 @@ class Cluster(Launcher[RemotePool]):
 
     def clear(self) -> None:
         """Ends everything that was launched. More can be launched afterwards."""
-        # Where the event loop still runs, supervisors might take for lost what is ended here.
+        # Where the event loop still runs, supervisors might take the processes that end here for lost.
         for task in self._supervisors:
             if not task.get_loop().is_closed():
                 task.get_loop().call_soon_threadsafe(task.cancel)

@@ -1,7 +1,7 @@
 """Runs everything in one process, without Ray. For a debugger, a laptop, or one trial of a sweep for each core.
 
 Agents, models and learners are the same objects that actors serve otherwise, so their answers are the same to the byte.
-Nothing is restarted: what is lost is lost with this process.
+Nothing is restarted: a failure of this process ends the run.
 """
 
 import asyncio

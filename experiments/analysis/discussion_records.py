@@ -1,4 +1,4 @@
-"""What summaries need of a run's discussions. Each file of traces is read once, and only counts and means stay."""
+"""Counts and means of a run's discussions, for summaries. Each file of traces is read once."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field

@@ -122,7 +122,7 @@ def verdicts(paired: Mapping[str, Test], metric: str) -> Iterator[str]:
 def differences(paired: Mapping[str, Test], rows: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
     """Yields a line on the differences that paired tests show. It also names methods that are not worse.
 
-    rows: the methods' measures, of which a method that is not worse is said to save tokens.
+    rows: the methods' measures, from which the saved tokens of a method that is not worse are computed.
     """
     if not paired:
         return

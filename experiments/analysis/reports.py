@@ -35,7 +35,7 @@ def write_run_report(
     """Writes the report of a run from its records and traces. Every message is shown as text.
 
     listed: the method whose discussions are listed at first.
-    limit_turns: most turns that are embedded; the page names what is left out.
+    limit_turns: most turns that are embedded; the page counts the others.
     counts: of the run's turns by phase, where they are known already.
     corpus: the data set's sources, of which messages and searches are given titles.
     seed, margin: the run's.

@@ -147,7 +147,7 @@ class ResultTable:
             console.print(Text(visible(line)), width=text_width)
 
     def _grid(self, left_out: Sequence[str] = ()) -> Table:
-        """Lays out rows and columns, without those that are left out."""
+        """Lays out rows and columns, without the ones in `left_out`."""
         # One blank on each side: two columns are two apart.
         grid = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
         shown = [i for i, name in enumerate(self.columns) if name not in left_out]

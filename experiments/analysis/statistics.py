@@ -31,8 +31,8 @@ class PairedTest(TypedDict):
     """Result of `paired_test`. `difference` is the mean of a - b, with its interval.
 
     p_value: of the null that the mean difference is 0.
-    p_margin: of the null that a is worse than b by the margin or more; twice the one-sided value, so that it is held
-        against the same bound as `p_value`.
+    p_margin: of the null that a is worse than b by the margin or more; twice the one-sided value, so that it has
+        the same bound as `p_value`.
     wins, losses: numbers of questions where a scores more, or less; ties count as neither.
     clusters: the number of independent clusters of the n questions.
     """

@@ -21,7 +21,7 @@ Change = Callable[[Turn], Turn]
 
 
 def choose_attackers(settings: AttackSettings, agents: Sequence[str], seed: int) -> tuple[str, ...]:
-    """Names the compromised agents among those that discuss, in the team's order.
+    """Names the compromised agents among the ones that discuss, in the team's order.
 
     For an attack on messages they are the senders whose messages are rewritten; an empty tuple means all senders.
     Raises UserError for an attack or agent that does not exist, an agent named twice, and impossible numbers.

@@ -1,4 +1,4 @@
-"""Agents whose input is attacked. One reads nothing, and one remembers what it never said."""
+"""Agents whose input is attacked. One reads nothing, and one remembers a message that it never sent."""
 
 from dataclasses import replace
 
@@ -43,8 +43,8 @@ class Input(AttackKind):
 class Memory(AttackKind):
     """Memory injection: agents remember a first turn that states the target, in place of their own.
 
-    The attacker writes once into the memory of the compromised agents, after the first round, and is told the target,
-    not the gold. It sees and changes no message: colleagues heard what the agent really said, and the agent has no
+    The attacker writes once into the memory of the compromised agents, after the first round, and knows the target,
+    not the gold. It sees and changes no message: colleagues heard the agent's real message, and the agent has no
     instruction. Follows MINJA (arXiv 2503.03704), which gets there by queries alone; here write access is given.
     """
 

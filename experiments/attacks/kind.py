@@ -64,7 +64,7 @@ class AttackContext:
     own_targets: a wrong answer for each of them, where the attack has `several_targets`.
     number: the question's position among those of the phase, from 0.
     phase: `train` or `evaluate`. folder: for altered pictures.
-    held: messages of this discussion that were held back, by a place and by id. spared: ids of those to leave alone.
+    held: delayed messages of this discussion, by a place and by id. spared: ids of messages to leave alone.
     """
 
     target: str
@@ -86,8 +86,8 @@ class AttackKind:
     """Base of all attacks. A subclass states its threat model in its docstring.
 
     name: as in the configuration and in traces.
-    reads: keys of the settings that count with it; others are refused. By default those that the run itself reads for
-        an attack on agents with a target. An attack with settings of its own adds them to these.
+    reads: keys of the settings that count with it; others are refused. By default the ones that the run itself reads
+        for an attack on agents with a target. An attack with further settings adds them to these.
     acts_on: `turns` or `memory` of the compromised agents, `messages` of all agents between sender and receiver, or
         `evidence`.
     aimed: it argues for a wrong answer; without one there is no success rate.

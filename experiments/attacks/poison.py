@@ -71,7 +71,7 @@ class Picture(AttackKind):
     """Typographic attack: the target drawn into pictures, and so in their OCR text or caption.
 
     The attacker has a share `attack.share` of the retrieved pictures, the same ones for all agents and methods. It sees
-    the question and is told the target, not the gold. Retrieval saw the original pictures. Follows FigStep (arXiv
+    the question and knows the target, not the gold. Retrieval saw the original pictures. Follows FigStep (arXiv
     2311.05608), which draws instructions on blank pictures; here a claim is drawn at a picture's foot.
     """
 

@@ -50,7 +50,7 @@ class Drop(AttackKind):
         return ()
 
     def late(self, turn: Turn, context: AttackContext) -> Iterable[Heard]:
-        """Returns messages that were held back before and arrive now."""
+        """Returns messages that were delayed before and arrive now."""
         return ()
 
 

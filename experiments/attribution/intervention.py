@@ -79,7 +79,7 @@ class Replay:
         """Returns the message of a turn whose agent has sent `own_messages` before, by round."""
         key = turn_key(turn, own_messages)
         if key not in self._answers:
-            # A discussion for each turn: agents remember by its name, and several are held at once.
+            # A discussion for each turn: agents remember by its name, and several go on at once.
             turn = replace(turn, discussion=str(len(self._answers)))
             self._answers[key] = asyncio.ensure_future(self._ask(turn, dict(own_messages)))
         return await self._answers[key]

@@ -1,4 +1,4 @@
-"""A recorded discussion, which can be held with other speakers.
+"""A recorded discussion, which can be repeated with other speakers.
 
 Its topology asks the same turns as in the run, with attacks, defences and tampered messages.
 """
@@ -65,7 +65,7 @@ class RecordedDiscussion:
 class RecordedTurns:
     """Answers turns with the messages of a trace.
 
-    turns: as agents received them, by id. memories: what each agent remembers of its own turn.
+    turns: as agents received them, by id. memories: by turn, the message that its agent remembers.
     """
 
     def __init__(self, trace: Trace) -> None:

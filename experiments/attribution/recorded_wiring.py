@@ -45,7 +45,7 @@ def _log_weights(
 ) -> Floats:
     """Returns logarithms of reading weights, whose softmax over a turn's senders gives the weights (Eqs. 6, 10).
 
-    A sender whose turn failed was not heard: it shares what is left of the weights with others like it.
+    A sender whose turn failed was not heard: it shares the rest of the weights with others like it.
     """
     logarithms = np.zeros(len(edges))
     turns = edges[:, 0] * len(agents) + edges[:, 2]

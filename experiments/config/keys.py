@@ -157,7 +157,7 @@ def _names_in(group: str) -> Iterable[str]:
 def unknown_key(key: str, siblings: Iterable[str] = ()) -> UserError:
     """Makes the error of a key that does not exist. siblings: as of `near_key`."""
     group = key.rpartition(".")[0]
-    # The first name that is wrong: what lies below it says nothing.
+    # The first name that is wrong: the names below it are no hint.
     if group and not siblings and declared(group) is None:
         return unknown_key(group)
     names = siblings or _names_in(group)

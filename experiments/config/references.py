@@ -60,7 +60,7 @@ def leaves(config: Config) -> Iterator[Leaf]:
 
 
 def _values_of(key: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Yields the settings that a value is for, one by one: those of lists, and those that a sweep varies."""
+    """Yields the settings that a value is for, one by one, also of lists and of a sweep's axes."""
     if key == POINTS:
         for point in value:
             for name, varied in point.items():

@@ -30,7 +30,7 @@ class FileRole:
     form: list[RoleField] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a role that cannot be named, or has nothing of its own."""
+        """Raises ValueError for a role that cannot be named, or has neither instruction nor form."""
         if not self.name.isidentifier():
             raise ValueError(f"name={shown(self.name)}: expected a name of letters, digits and _")
         if not self.instruction and not self.form:

@@ -68,7 +68,7 @@ def layer_of(values: Iterable[tuple[str, Any]]) -> Layer:
 def typed(layers: Sequence[Layer], base: Config | None = None) -> Config:
     """Merges layers over a configuration or the defaults; lists take the place of others, and groups are merged.
 
-    Raises UserError for wrong values, and for those that a preset leaves open.
+    Raises UserError for wrong values, and for values that a preset leaves open.
     """
     try:
         overrides = OmegaConf.merge({}, *map(_tree_of, layers))
@@ -135,7 +135,7 @@ def _typed_part(group: type, values: Mapping[str, Any], key: str) -> dict[str, A
 
 
 def interpreted(value: Any, setting: Declared, key: str) -> Any:
-    """Reads unquoted text as its setting means it. Raises UserError for what is no value of such a setting."""
+    """Reads unquoted text as its setting means it. Raises UserError for a text that is no value of such a setting."""
     if key == POINTS:
         return _swept(value, "")
     if key.startswith(f"{AXES}."):
@@ -159,7 +159,7 @@ def interpreted(value: Any, setting: Declared, key: str) -> Any:
 
 
 def _interpreted_group(value: Any, setting: Declared, key: str) -> dict[str, Any]:
-    """Reads an item of a list of groups. Raises UserError for an unknown name, and for what is no group."""
+    """Reads an item of a list of groups. Raises UserError for an unknown name, and for an item that is no group."""
     if not isinstance(value, Mapping):
         raise UserError(f"{key}={shown(value)}: expected keys and values, such as {{a: 1}}")
     settings = fields_of(setting.kind)

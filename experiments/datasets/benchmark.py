@@ -140,7 +140,7 @@ class Benchmark(ABC):
 
 
 class SingleSplit(Benchmark):
-    """A benchmark with labels for one split only: training questions are held out of the evaluation.
+    """A benchmark with labels for one split only: training questions are taken out of the evaluation.
 
     Evaluated questions are the first `data.limit` in an order by seed, training questions its last ones.
     """
@@ -229,7 +229,7 @@ def write_picture(file: Path, encoded: str) -> None:
     # Renamed once it is checked: a run that is killed here leaves no half picture.
     unchecked = file.with_name(f"{file.name}.{os.getpid()}")
     try:
-        # Without `validate` foreign characters are skipped, and a damaged file would go unnoticed.
+        # Without `validate` characters outside of the alphabet are skipped, and a damaged file would go unnoticed.
         content = base64.b64decode(encoded.strip(), validate=True)
         file.parent.mkdir(parents=True, exist_ok=True)
         unchecked.write_bytes(content)

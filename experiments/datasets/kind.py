@@ -78,7 +78,7 @@ class DatasetKind:
     make: opens the data set for a run.
     reads: keys of the settings that it reads and not every data set does; others are refused. By default those of
         files in a folder.
-    directed: edges of its own knowledge graph lead from head to tail only. Edges of an
+    directed: edges of the data set's knowledge graph lead from head to tail only. Edges of an
         extracted graph have the directions of the wording and are followed both ways.
     advice: its authors' advice to an agent that decides where a search through that graph continues.
     rubric: how its paper judges answers: by a grade from 1 to 5, or as the same as the reference or not.

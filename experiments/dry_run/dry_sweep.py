@@ -15,7 +15,7 @@ COUNTED = {"turns": "turns", "calls": "calls", "prompt tokens": "prompt", "compl
 def dry_run_sweep(sweep: Sweep) -> None:
     """Counts and prints. Starts no process and makes no run folder. Raises UserError for what would end the sweep.
 
-    Seeds draw different questions of the same kind, so the first seed's trial stands for all.
+    Seeds draw different questions of the same kind, so the first seed's trial is counted for all.
     """
     trials, config, counted = sweep.combinations, sweep.config, list[RunCounts]()
     with Progress() as progress:

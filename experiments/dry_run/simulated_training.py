@@ -19,7 +19,7 @@ from topologies.learning.course import Course, StepScores, TrainingStep
 from topologies.topology import run_discussion
 from topologies.wiring import Floats
 
-DISCUSSIONS = 400  # held to count the training of one learner
+DISCUSSIONS = 400  # simulated to count the training of one learner
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ class SimulatedTraining:
         self.topologies = learned_topologies(plan, self._learners, evidence.features)
 
     async def count(self, method: str, others: Sequence[str] = ()) -> list[PhaseCounts]:
-        """Counts the stages that a learner has left. Some of their steps, evenly spread, are also discussed.
+        """Counts the stages that a learner has left. Some of their steps, at equal distances, are also discussed.
 
         others: methods whose learners learn from the same discussions.
         """
@@ -85,7 +85,7 @@ class SimulatedTraining:
         return phases
 
     async def _first_question(self, stage: int, number: int) -> Question:
-        """Returns the question of a step that stands for all of its questions."""
+        """Returns a step's first question, which is counted for all of them."""
         return await self._evidence.question(self._questions.items(stage, number)[0])
 
     def _coin_scores(self, step: TrainingStep, coin: np.random.Generator) -> StepScores:
@@ -110,6 +110,6 @@ def to_the_end(plan: Plan) -> Plan:
 
 
 def spread(items: Sequence[T], count: int) -> list[T]:
-    """At most `count` of the items, evenly spread."""
+    """At most `count` of the items, at equal distances."""
     n = min(count, len(items))
     return [items[i * len(items) // n] for i in range(n)]

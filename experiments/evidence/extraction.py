@@ -2,8 +2,8 @@
 
 A source is one turn of an agent: `graph_extractor` extracts triples, from a long source in parts and, where
 `retrieval.gleaning` asks for it, with further turns for missed ones, both as GraphRAG (Edge et al. 2024) and LightRAG
-do; `captioner` describes a picture. Both see no question, so that no label can reach what is built. HM-RAG gives no
-prompt for either.
+do; `captioner` describes a picture. Both see no question, so that no label can reach captions and triples. HM-RAG gives
+no prompt for either.
 
 Results are kept in a file of JSON lines next to the indexes, by the source's content: a source is extracted from once,
 whatever corpora it is in, and a killed run continues where it was.

@@ -176,7 +176,7 @@ class RecordedWeb:
     """Answers from the recording first.
 
     path: the file, created with the first recorded query. An incomplete last line, of a killed run, is removed.
-    live: searches what is not recorded yet; None answers only from the recording.
+    live: answers queries that are not recorded yet; None answers only from the recording.
 
     Raises UserError where the file cannot be read, or is no recording.
     """

@@ -119,7 +119,7 @@ def source_details(turns: DiscussionTurns, source: RecordedSource, trusted: Sequ
 
 
 def trusted_folders(run: RunFolder, named: Sequence[str]) -> list[Path]:
-    """Lists the folders of pictures that may be opened: a cache next to the run, and what is named again."""
+    """Lists the folders of pictures that may be opened: a cache next to the run, and folders that are named again."""
     config = saved.read(run.config)
     at_home(config, run.path)
     again = named_again(named)

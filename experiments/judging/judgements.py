@@ -1,7 +1,7 @@
 """Judges a whole run. Answers are in judgements.jsonl, and agents' descriptions of pictures in scenes.jsonl.
 
-judgements.jsonl has a line for every line of scores.jsonl, in their order. A resumed run judges only what is missing or
-has failed.
+judgements.jsonl has a line for every line of scores.jsonl, in their order. A resumed run judges only answers
+without a grade.
 
 scenes.jsonl is for Sim. of MH-MMKG's Table 4: whether an agent's description of an entity's pictures shows the same as
 people's. It has a line for every description of an entity that people described too. Neither people's words nor the

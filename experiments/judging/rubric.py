@@ -87,7 +87,7 @@ Reference: It takes off. Answer: After that roar it will take off and fly. Same:
     "finds the same as the reference",
 )
 
-# MH-MMKG, Table 4 (Sim.), which says no more than that a model compares the two.
+# MH-MMKG, Table 4 (Sim.), which states only that a model compares the two.
 SAME_SCENE = Rubric(
     "same_scene",
     """You compare two descriptions of the same pictures: the reference was written by a person who knows the scene. \

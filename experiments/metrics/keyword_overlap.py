@@ -3,8 +3,8 @@
 The rules are those of WebQnA/WebQA_Baseline, vlp/eval_1022.py: text is normalised, both answers become bags of words
 (for a colour, shape or yes-no question only the words of that domain, for a number question only whole numbers), and
 the accuracy is F1 for these four categories and recall of the gold bag for the others. Where a gold answer has no
-keywords of its own, which are released with no split that has answers, the whole answer stands for them, as in
-eval_webqa.md of WebQnA/WebQA. F1 is not lowered by the script's 1e-5 in the denominator.
+keywords, which are released with no split that has answers, the whole answer takes their place, as in eval_webqa.md of
+WebQnA/WebQA. F1 is not lowered by the script's 1e-5 in the denominator.
 
 The script also lemmatises with spaCy's en_core_web_sm. Without it (it is no Python package of the index) words are
 compared as they are: see `lemmatiser`. QA-FL, the fluency by BARTScore, needs its authors' weights and is not computed.

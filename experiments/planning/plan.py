@@ -31,10 +31,10 @@ class Job:
     """One value of `job=`: a kind of run, and the steps that the runner takes with it.
 
     name: as in the configuration.
-    reads: keys of the settings that count with it, of those that do not count with every job.
+    reads: keys of the settings that count with it and not with every job.
     asks_team: the team takes part whatever the methods are.
     learns: graphs of its learned methods are learned.
-    holds_out: training questions are held out whatever the methods are.
+    holds_out: training questions are taken out of the evaluation whatever the methods are.
     searches: its methods search graphs and the web.
     is_counted: a dry run can count its calls and tokens.
     """
@@ -79,7 +79,7 @@ class Plan:
     roles: of the team and all others. models: of agents and the judge.
     attackers: names of the compromised agents.
     learners: by learned method, in order; empty for a job that learns nothing.
-    shared_from: by learned method, the one whose discussions it learns from instead of its own.
+    shared_from: by learned method, the method whose discussions it learns from, if not its own ones.
     dataset: the kind of data set. retrieval: its settings, nothing left to `auto`.
     extraction: the steps in which the model extracts captions and triples before the discussions.
     """

@@ -16,7 +16,7 @@ _NUMBER = re.compile(r"\d[\d.,]*(?<=\d)")
 
 @dataclass
 class FailureSettings:
-    """What happens when turns fail. Failed questions are in no mean and no comparison."""
+    """Limits on failed turns, beyond which a run stops. Failed questions are in no mean and no comparison."""
 
     share: float = setting(0.2, above=0, at_most=1)
     """Share of failed turns among the last `failures.window`, of all, of a method, of an agent or of the judge, at

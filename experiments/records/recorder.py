@@ -436,11 +436,11 @@ class LearningRecorder(_Writer):
         # All of them before any is cut: a refused folder stays as it is.
         self._hashes = {name: self._checked(name, size, digests.get(name)) for name, size in self._sizes.items()}
         for name, size in self._sizes.items():
-            # Discussions after the checkpoint are held again, with the same seeds.
+            # Discussions after the checkpoint are repeated, with the same seeds.
             jsonl.cut_to(self.run.path / name, size)
 
     def _checked(self, name: str, size: int, digest: str | None) -> hashlib.blake2b:
-        """Hashes the first bytes of a file. Raises UserError unless they are those that a checkpoint vouches for."""
+        """Hashes the first bytes of a file. Raises UserError unless a checkpoint vouches for them."""
         path = self.run.path / name
         hasher = _hash()
         hashed_bytes = 0

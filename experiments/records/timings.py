@@ -1,6 +1,6 @@
 """timings/<phase>.jsonl: when each turn was asked, how long it took, and which replica answered it.
 
-A line is one discussion; of one that was held again, the last line counts. No other record depends on times. Turns of a
+A line is one discussion; of a repeated one, the last line counts. No other record depends on times. Turns of a
 replay have none.
 """
 

@@ -18,7 +18,7 @@ Measure = float | list[float | None] | None
 
 
 class MethodMetrics(BaseModel, extra="allow", strict=True):
-    """A method's row in metrics.json: its measures, and what a learner says beyond numbers, in no table of a sweep."""
+    """A method's row in metrics.json: its measures, and a learner's notes beyond numbers, in no table of a sweep."""
 
     __pydantic_extra__: dict[str, Measure]
     utility: float | None

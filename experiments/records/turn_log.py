@@ -1,7 +1,7 @@
 """turns/<phase>.jsonl: what each agent was asked in a turn, and what its model replied.
 
-A line is one discussion; of one that was held again, the last line counts. The prompts of a discussion repeat each
-other, so that each line of their text is written once, and named by its number. A replay has no turns of its own.
+A line is one discussion; of a repeated one, the last line counts. The prompts of a discussion repeat each other, so
+that each line of their text is written once, and named by its number. A replay has no such file.
 """
 
 from collections.abc import Iterable, Mapping

@@ -54,7 +54,7 @@ def export_team(
     temporal = weighed_senders(wiring.temporal, wiring.temporal_p, wiring.agents)
     client = ModelClient(model.model(), choice=model)
     clients = {role: ModelClient(choice.model(), choice=choice) for role, choice in of_roles.items()}
-    # Each node with those that it waits for.
+    # Each node with the names of the nodes that it waits for.
     nodes: list[tuple[RoleChatAgent, list[str]]] = []
     for t, i in np.argwhere(needed).tolist():
         agent = agents[i]
@@ -68,7 +68,7 @@ def export_team(
         # Its last own turn is enough to wait for: that one has waited for those before it.
         nodes.append((speaker, [*weights, *own_turns[-1:]]))
 
-    # The decision waits for all that speak in the last round, and reads only those that the wiring lets it.
+    # The decision waits for all that speak in the last round, and reads only agents that the wiring lets it.
     last_round = [node(agents[i], wiring.rounds) for i in np.flatnonzero(needed[-1]).tolist()]
     read = [node(agents[i], wiring.rounds) for i in np.flatnonzero(wiring.decision).tolist()]
     decision = RoleChatAgent(

@@ -43,7 +43,7 @@ class Discussions:
         self._statements = await extract_graph(replace(self.context, evidence=attack.evidence or evidence))
 
     async def run(self) -> None:
-        """Learns, evaluates and judges. Discussions that a killed run has recorded are not held again."""
+        """Learns, evaluates and judges. Discussions that a killed run has recorded are not repeated."""
         await self.prepare()
         context = self.context
         compare = context.config.compare

@@ -67,7 +67,7 @@ async def evaluate(topology: Topology, context: RunContext, items: Sequence[Item
 
 
 def at_question(topology: Topology, number: int, ids: Sequence[str], traces: Iterable[Trace]) -> Topology:
-    """Returns the topology that held question `number` (from 0) of `ids`. traces: its recorded discussions."""
+    """Returns the topology that discussed question `number` (from 0) of `ids`. traces: its recorded discussions."""
     if not (isinstance(topology, InBlocks) and topology.block):
         return topology
     suspicion = {trace.question: trace.suspicion for trace in traces}

@@ -63,7 +63,7 @@ def launch_pools(plan: Plan, runtime: Runtime, say: Say, has_agents: bool = True
     folder = str(config.cache_folder / COMPLETIONS)
     settings = config.completions
     if settings.reuse and pools:
-        # Tried here, so that the log of the run says why a folder cannot be used. Other processes keep no log.
+        # Tried here, so that the run's log has the reason why a folder cannot be used. Other processes keep no log.
         CompletionStore(folder, int(settings.disk_gb * 1e9)).close()
     reuse_by_key: dict[str, Reuse | None] = {}
     for pool in pools:
@@ -94,7 +94,7 @@ class Pool:
     """Replicas of one model.
 
     backend: with the settings that were left open as they are best on the cluster; chosen_settings: a line that names
-    these. gpus: those that each replica reserves.
+    these. gpus: number that each replica reserves.
     """
 
     backend: Backend

@@ -1,4 +1,4 @@
-"""What wraps a speaker, from the inside out: metering, counting, and the attack on a discussion."""
+"""Wrappers of a speaker, from the inside out: metering, counting, and the attack on a discussion."""
 
 import time
 from collections import defaultdict
@@ -17,7 +17,7 @@ OnTurn = Callable[[Turn, TurnResult, float], None]
 
 
 class Metered:
-    """Measures what is used through it, by agent (`usage`), and reports each answered turn to `on_turn`."""
+    """Measures a speaker's use of the model, by agent (`usage`), and reports each answered turn to `on_turn`."""
 
     def __init__(self, speaker: Speaker, on_turn: OnTurn | None = None) -> None:
         self.usage: defaultdict[str, Usage] = defaultdict(Usage)

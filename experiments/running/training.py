@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 @dataclass
 class Training:
     """Trains one learner, and others that learn from its discussions. Stages have `pruning.steps` steps, each on
-    questions of its own, from the checkpoint on.
+    other questions, from the checkpoint on.
 
     learner: its wirings are discussed. others: learn from the same discussions.
     """
@@ -103,8 +103,8 @@ class Training:
     async def _learn(self, course: Course, stage: int, speaker: Speaker, bar: Bar, turns: DiscussionLog) -> None:
         """Discusses the steps of a stage, and has the learners learn from them in order.
 
-        Later steps use the concurrency that is left, where the learner can sample ahead; meanwhile the step before is
-        recorded and the evidence of the next one retrieved.
+        Later steps use the concurrency that is left, where the learner can sample ahead. While they go on, the
+        step before is recorded and the evidence of the next one retrieved.
         """
         method = self.learner.method
         under_way: deque[tuple[TrainingStep, list[asyncio.Task[Trace]]]] = deque()
@@ -151,7 +151,7 @@ class Training:
                     self.context.progress.print(line, folded=True)
 
     def _report_early_stop(self, stage: int, progress: StageProgress) -> None:
-        """Says how many discussions are saved. A confirmation holds some for each question that is left."""
+        """Prints how many discussions are saved. A confirmation needs some for each remaining question."""
         config = self.context.config
         steps_left = config.pruning.steps - progress.stopped_after
         samples_left = progress.steps[0].samples if progress.steps else 0

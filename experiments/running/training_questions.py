@@ -31,7 +31,7 @@ class TrainingQuestions:
         return self.steps(stage)[number - 1]
 
     async def questions(self, stage: int, number: int) -> list[Question]:
-        """Retrieves the evidence of a step's questions, and meanwhile that of the next step's."""
+        """Retrieves the evidence of a step's questions, and at the same time that of the next step's."""
         last = len(self.steps(stage))
         for upcoming in range(number, min(number + 1, last) + 1):
             if (stage, upcoming) not in self._retrievals:

@@ -126,7 +126,7 @@ def expand(config: Config) -> list[Trial]:
     if last > MOST_SEED:
         raise UserError(f"seed={config.seed} sweep.seeds={seeds}: the last seed is {last}: lower seed=")
     short = short_keys(list(dict.fromkeys(key for values in settings for key in values)))
-    # Without what is the sweep's own: a trial is an ordinary run, must not expand again, and resumes no other folder.
+    # Without settings of the sweep: a trial is an ordinary run, must not expand again, and resumes no other folder.
     single = replace(config, sweep=SweepSettings(), resume=None)
     trials: list[Trial] = []
     names: dict[str, str] = {}

@@ -42,7 +42,7 @@ def conclude_sweep(
     if not results:
         return
     finished = [result for result in results if not result.stopped]
-    # First, since it says which trial's records are not there.
+    # First, since it names a trial whose records are not there.
     trials = read_trials(folder, finished)
     of_trials = arms_of_trials(trials)
     metric = metric_of(next((result.metrics for result in finished), {}))

@@ -168,7 +168,7 @@ def run_trials(
     rounds_in_vain = 0
     remaining = list(names)
     try:
-        # Trials that lost all their attempts and got on meanwhile have as many in another round.
+        # Trials that lost all their attempts and got on in between have as many in another round.
         while remaining:
             try:
                 _tuner(trainable, remaining, storage, settings, steps, ends).fit()

@@ -121,7 +121,7 @@ class LiveRun:
 
 
 def _spoken_text(line: str) -> str:
-    """Reads what the agents of a discussion said, in lower case."""
+    """Reads the text of a discussion's messages, in lower case."""
     texts: list[str] = []
     for turn in json.loads(line)["turns"]:
         texts += [str(turn.get(name) or "") for name in ("agent", "content", "answer", "error")]

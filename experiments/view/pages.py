@@ -122,7 +122,7 @@ def _listed(heading: str, overviews: list[Overview], below: str) -> Section:
 
 
 def _facts(overview: Overview) -> dict[str, str]:
-    """Returns what a run's page says of it."""
+    """Returns the facts on a run's page."""
     facts = {"State": _state(overview)}
     for name, cell in _measures(overview).items():
         if cell:

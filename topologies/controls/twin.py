@@ -1,4 +1,4 @@
-"""The twin of a method: one agent that spends the method's tokens on samples of its own answer, and votes."""
+"""The twin of a method: one agent that spends the method's tokens on samples of its answer, and votes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence

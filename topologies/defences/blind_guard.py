@@ -15,7 +15,7 @@ def blind_guard(transcript: Transcript) -> Floats:
     """Suspects agents whose messages are unlike the others'; none before three have spoken.
 
     A text is a bag of words, hashed (Weinberger et al. 2009) and weighted by rarity in the discussion. Suspicion is the
-    mean of three cosine distances: of the agent's last message from all others' last ones (the team), from those that
+    mean of three cosine distances: of the agent's last message from all others' last ones (the team), from the ones
     it heard (its neighbours), and of its answer from all others'. Follows BlindGuard (Miao et al. 2025, arXiv
     2508.08127), which encodes agent, neighbours and team in a hierarchy, trained on clean discussions with corrupted
     embeddings, and cuts as many agents as it is given; here nothing is trained or given.

@@ -12,8 +12,8 @@ has not entered are an e-process (Ramdas, Grunwald, Vovk and Shafer 2023, "Game-
 inequality (1939), it ever reaches n / a with probability a / n at most. Over n agents, and however many questions, any
 honest agent is isolated with probability `defence.error_rate`, a, at most.
 
-Alarms are raised between blocks of `defence.block` discussions, which are held at once. So they do not depend on
-concurrency, and a resumed run finds its wealth in the recorded scores, which are logarithms of it.
+Alarms are raised between blocks of `defence.block` discussions, which take place at once. So they do not depend
+on concurrency, and a resumed run finds its wealth in the recorded scores, which are logarithms of it.
 """
 
 from collections.abc import Sequence

@@ -38,7 +38,10 @@ def trust(transcript: Transcript) -> Floats:
 
 
 def susceptibility(messages: list[Message], opinions: dict[str, Floats]) -> float:
-    """How far an agent's opinion moves towards those that it hears, from 0 to 1; messages: its own, in order."""
+    """Measures the share, 0 to 1, by which an agent's opinion moves towards opinions that it hears.
+
+    messages: the agent's own, in order.
+    """
     first_opinion = opinions[messages[0].id]
     moved = 0.0
     pulled = 0.0

@@ -1,4 +1,4 @@
-"""Confirmation of a cut: the pruned graph against the simplest graphs, on held-back questions.
+"""Confirmation of a cut: the pruned graph against the simplest graphs, on questions that were kept for it.
 
 All graphs answer the same questions. At a look the confirmation ends when bets (betting.py) show that another graph is
 better than the pruned one, or that the pruned one is better than all others. At the end another graph wins if its mean

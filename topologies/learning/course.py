@@ -76,7 +76,7 @@ class Course:
     """Trains a learner, and others along with it.
 
     learner: its wirings are discussed. `Learner` with its methods as coroutines.
-    others: learn from the same discussions until they compare graphs, which each does in a course of its own.
+    others: learn from the same discussions until they compare graphs, which each does in a separate course.
     samples: wirings for each question (K of the paper). questions: number of questions of a step.
     at_once: most steps under way at the same time.
     """

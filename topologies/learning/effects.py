@@ -191,7 +191,7 @@ def posterior_of_all(raw: Estimate, own_scores: Tensor) -> Estimate:
 
     A sender's edges to agents are judged together. The decision agent is no receiver like others: it may need many
     voices where agents need few. What it gains by reading an agent is expected to rise with that agent's edges, from a
-    level of its own; by itself its column has too little evidence, and noise would keep an agent that misleads.
+    separate level; by itself its column has too little evidence, and noise would keep an agent that misleads.
     """
     between_agents = Estimate(raw.mean[:, :-1], raw.variance[:, :-1])
     senders = sender_effects(between_agents, own_scores)

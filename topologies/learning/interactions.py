@@ -1,7 +1,7 @@
 """Interactions of two senders: they help alone and harm together.
 
 With x_j the surprise (e - p) of sender j's edges into a receiver in one round, the sum over samples, rounds and
-receivers of x_j x_k c has mean zero unless hearing both differs from the sum of hearing each: what is left of the
+receivers of x_j x_k c has mean zero unless hearing both differs from the sum of hearing each: the rest of the
 credit c when the edges' own effects are taken away. Where it differs, j is judged by what it does where k is not heard.
 """
 

@@ -116,7 +116,7 @@ class Cut(NamedTuple):
 
 
 def spread_over(steps: int, times: int) -> list[int]:
-    """Returns the steps, from 1, after which one of `times` evenly spread events is due.
+    """Returns the steps, from 1, after which one of `times` events at equal distances is due.
 
     The n-th is due once n / times of the steps are done, rounded up: the last after the last step, and no two at once.
     """

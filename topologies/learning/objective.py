@@ -97,7 +97,7 @@ def nuclear_norm(matrix: Tensor) -> Tensor:
     """Sum of singular values, the convex relaxation of the rank in Eq. 7; a mean over leading dimensions.
 
     Singular values that are zero up to rounding are left out: their singular vectors are arbitrary, and with them the
-    gradient would be too. What is left is the subgradient of smallest norm.
+    gradient would be too. The rest is the subgradient of smallest norm.
     """
     values = torch.linalg.svdvals(matrix.double())
     zero = values[..., :1] * max(matrix.shape[-2:]) * torch.finfo(matrix.dtype).eps

@@ -69,7 +69,7 @@ class PruningRule:
         return remaining
 
     def probabilities(self, stage: Stage) -> dict[str, Tensor]:
-        """Probabilities that a cut at the end goes by, [rounds or 1, sender, receiver] by kind."""
+        """Probabilities that decide a cut at the end, [rounds or 1, sender, receiver] by kind."""
         return {kind: self.edges.probability(kind) for kind in KINDS}
 
     def rooms(self, stage: Stage, block: Block) -> list[int]:
@@ -281,7 +281,7 @@ def worst_half(harmful: Tensor, logits: Tensor, mask: Tensor) -> Tensor:
     """Picks the harmful edges to cut at once: at most half of what a receiver hears, the most harmful first.
 
     An edge was judged with the others there. Where messages replace each other each seems to harm, and without the
-    others it may help: what is left is judged again. harmful, mask: bool, logits: float, [sender, 2 N + 1]
+    others it may help: the remaining ones are judged again. harmful, mask: bool, logits: float, [sender, 2 N + 1]
     (`side_by_side`); the decision agent is one more receiver.
     """
     # Senders of both kinds, by receiver, [2 N, N].

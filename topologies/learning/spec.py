@@ -43,7 +43,7 @@ class LearnerSpec:
 
     @property
     def visual(self) -> list[bool]:
-        """Whether each agent is visual."""
+        """True for each visual agent."""
         return [str(modality) == "visual" for modality in self.modalities]
 
     @property

@@ -44,7 +44,7 @@ class StagedLearner(ABC):
 
     @property
     def confirming(self) -> bool:
-        """True if the next steps compare the pruned graph with simple ones, on held-back questions."""
+        """True if the next steps compare the pruned graph with simple ones, on questions that were kept for it."""
         return False
 
     def status(self) -> LearnerStatus:

@@ -31,7 +31,7 @@ class Estimator:
     reads: keys of settings that not every learner reads.
     is_gradient: it climbs the objective's gradient, so the terms of the objective count.
     is_network: it trains a network that draws the graph (network_learner.py).
-    learns_from_others: it can learn from the discussions of a policy gradient, in place of its own.
+    learns_from_others: it can learn from the discussions of a policy gradient.
     compares_samples: it compares the samples of a question with each other.
     """
 

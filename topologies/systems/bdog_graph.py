@@ -105,7 +105,7 @@ def change(before: Blueprint, after: Blueprint) -> Change:
     """Counts the differences from one graph to the next."""
     old = before.entities | before.relations
     new = after.entities | after.relations
-    # By (entity, attribute): those that have other values, or that one of the graphs lacks.
+    # By (entity, attribute): attributes with other values, or that one of the graphs lacks.
     updated = before.attributes.items() ^ after.attributes.items()
     return Change(added=len(new - old), pruned=len(old - new), updated=len({name for name, _ in updated}))
 

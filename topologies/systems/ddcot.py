@@ -77,7 +77,7 @@ class DDCoT(System):
     async def _recognise(
         self, session: Session, pictures: Sequence[Source], answers: Mapping[str, str | None]
     ) -> dict[str, str | None]:
-        """Asks about the pictures what is uncertain."""
+        """Asks the uncertain sub-questions about the pictures."""
         uncertain = [sub_question for sub_question, answer in answers.items() if answer is None]
         questions = [about(session.question, pictures, sub_question) for sub_question in uncertain]
         messages = await asyncio.gather(

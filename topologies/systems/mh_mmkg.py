@@ -312,7 +312,7 @@ class GraphSearch:
             self.descriptions[entity] = description
 
     def _findings(self, path: GraphPath) -> tuple[InputLine, ...]:
-        """Writes what is known along a path, or else its end, as lines of a task."""
+        """Writes the facts along a path, or else its end, as lines of a task."""
         texts = [f"{line.title}: {line.text}" for line in self.written(path)]
         return input_lines(FieldKind.FOUND, texts or [path.end])
 

@@ -1,14 +1,14 @@
 """ViDoRAG: hybrid retrieval of as many sources as the scores call for, then seeker, inspector and synthesiser (Wang et
 al. 2025; M3Prune, section 8).
 
-Retrieval: twice as many texts and pictures (of documents, the pages) as wanted are searched for. A mixture of two
-Gaussians on each modality's scores decides how many of them to keep, from five up to the number wanted, and both are
+Retrieval: a search returns twice `retrieval.top_k` texts and pictures (of documents, the pages). A mixture of two
+Gaussians on each modality's scores decides how many of them to keep, from five up to `retrieval.top_k`, and both are
 joined. A passage with the words of a page only serves to find it: agents see the page, as a picture.
 
 Reasoning, in at most five rounds:
 1. The seeker picks all candidates that may hold the answer.
-2. The inspector reads the picks. It drafts an answer and names the sources that it rests on; or it names what is
-   missing, which the seeker hears, and the sources to keep: all others are dropped.
+2. The inspector reads the picks. It drafts an answer and names the sources that it rests on; or it names the
+   missing facts, which the seeker hears, and the sources to keep: all others are dropped.
 3. A draft that rests on all that was read is the answer. Else, and when no candidate is left or the rounds are over,
    the synthesiser checks the draft against its sources and answers.
 
@@ -125,7 +125,7 @@ class ViDoRAG(System):
         """Retrieves the sources in the better component of each modality's scores; pages as their pictures."""
         query = query_of(session.question)
         top_k = self.top_k
-        # Twice as many as wanted, so that the mixture has irrelevant scores to tell apart.
+        # Twice as many as needed, so that the mixture has irrelevant scores to tell apart.
         texts, pictures = await asyncio.gather(
             session.search(query, 2 * top_k.texts, mode="vector", radius=top_k.radius),
             session.search(query, 2 * top_k.pictures, kinds=PICTURES, mode="vector", radius=top_k.radius),

@@ -103,7 +103,7 @@ class SelfCorrection(System):
 
 
 def _solo(name: str, description: str, make: Callable[[MethodContext], Topology], **declared: Any) -> Method:
-    """Makes the method of one agent that reads the question's own evidence, or what is retrieved."""
+    """Makes the method of one agent that reads the question's own evidence, or retrieved evidence."""
     return system(name, f"{description}, without retrieval", make, (SOLO,), reads=("systems.context",), **declared)
 
 

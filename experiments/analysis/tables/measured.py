@@ -90,8 +90,8 @@ def measure(
 ) -> list[MeasuredBlock]:
     """Measures the blocks of a table, in the order of the runs.
 
-    Methods that the table does not name come last, under their own names, without those that another table of the
-    experiment names (`elsewhere`). seed: of the draws of intervals and tests.
+    Methods that the table does not name come last, under their own names, without the ones that another table of
+    the experiment names (`elsewhere`). seed: of the draws of intervals and tests.
     """
     # A setting in a row's key tells rows apart and a data set tells columns apart; all others make blocks.
     fixed = {key for row in table.rows for key in row.values}

@@ -37,7 +37,7 @@ class OpinionTeam:
         }
         # One draw per agent, added to all three skills: some agents are better at everything.
         talent = model.spread * torch.randn(self.agents, 1, generator=self._generator("skills"))
-        # Never certain to be right or wrong, whatever the spread.
+        # Never certain to be right or wrong, however much skill varies.
         self.skill = (torch.tensor([by_modality[m] for m in self.modalities]) + talent).clamp(0.05, 0.95)
         self._silent = self.scenario.silent(self.modalities, self.special)
 

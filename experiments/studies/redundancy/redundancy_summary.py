@@ -32,7 +32,7 @@ LEVEL = 0.05  # of tests, after correction
 
 @dataclass(frozen=True)
 class Cuts:
-    """How a learner ranked the edges of the full graph, NaN for one that it lacks, and which it cut, both [edges]."""
+    """A learner's ranking of the full graph's edges, NaN for one that it lacks, and the edges it cut, both [edges]."""
 
     scores: Floats
     cut: Bools
@@ -40,7 +40,7 @@ class Cuts:
 
 @dataclass(frozen=True)
 class Removals:
-    """What each edge's absence changed on the measured questions.
+    """The effect of each edge's absence on the measured questions.
 
     effects: [edges, questions], the score with an edge minus the score without it.
     saved: [edges], mean tokens that go without the edge. clusters: of the questions.
@@ -81,7 +81,7 @@ def summarise(
     """Returns what redundancy.json has of edges, learners and graphs. It has no times: one seed gives one file.
 
     cuts: by learner. answers: by graph and question. readers: the number of agents that the decision agent reads, by
-        graph that answered the held-out questions too.
+        graph that answered the test questions too.
     """
     effects = removals.effects
     can_go = redundant(effects)
@@ -241,7 +241,7 @@ def agreement(cut: Bools, is_redundant: Bools, kinds: Sequence[str], seed: int) 
 def graphs_left(
     answers: Answers, measured: Sequence[str], readers: Mapping[str, int], seed: int, margin: float
 ) -> Metrics:
-    """Measures every graph on the held-out questions. Each is tested against the full one."""
+    """Measures every graph on the test questions. Each is tested against the full one."""
     held_out = {name: answers[name].drop(list(measured), errors="ignore") for name in readers}
     rows = {}
     for name, of_graph in held_out.items():

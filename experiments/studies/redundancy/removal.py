@@ -34,7 +34,7 @@ async def measure(discussions: Discussions) -> Metrics:
     await discussions.prepare()
     context = discussions.context
     config = context.config
-    # The first ones are measured, the rest are held out: edges chosen on some questions look too good on these.
+    # The first ones are measured, the rest are for the test: edges chosen on some questions look too good on these.
     items = list(context.dataset.evaluate())
     questions = config.redundancy.questions
     if not 2 <= questions < len(items):
