@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from actors.messages import Source
-from experiments.analysis import agents, defended, findings, paired, turn_counts
+from experiments.analysis import agents, defended, paired, run_notes, turn_counts
 from experiments.analysis.agreement import agreement, concluded
 from experiments.analysis.discussion_records import read_turn_counts
 from experiments.analysis.embedded import LIMIT_TURNS, embed, learned_graphs, packed
@@ -42,7 +42,7 @@ def write_run_report(
     """
     embedded = embed(run, tuple(metrics["methods"]), limit_turns)
     embedded.sources = {source.id: source.title for source in corpus if source.id in embedded.named}
-    without = findings.broken(metrics)
+    without = run_notes.broken(metrics)
     answers = {
         method: of_method
         for method, of_method in concluded(run, failures=1).items()

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from experiments.analysis import judged
-from experiments.analysis.findings import in_short
 from experiments.analysis.gains import control_names
 from experiments.analysis.result_table import ResultTable, interval_form
 from experiments.analysis.run_facts import Metrics, metric_of, model_notes
+from experiments.analysis.run_notes import in_short
 from experiments.analysis.summary import CERTIFIED, TROUBLES
 from experiments.records.trials import LEARNED_FROM
 

@@ -30,7 +30,7 @@ async def check_learning(plan: Plan, world: SampleWorld) -> dict[str, LearnedTop
     evidence = world.evidence(plan.retrieval)
     learners = {}
     for method, make in learner_makers(plan, evidence.store.encoder).items():
-        training = Training(method, plan, world)
+        training = ImprovisedTraining(method, plan, world)
         learner = make()
         steps = 0
         async for _ in training.steps(learner):
@@ -52,7 +52,7 @@ async def check_learning(plan: Plan, world: SampleWorld) -> dict[str, LearnedTop
     return graphs
 
 
-class Training:
+class ImprovisedTraining:
     """Training of one learner of a plan, in a world."""
 
     def __init__(self, method: str, plan: Plan, world: SampleWorld) -> None:

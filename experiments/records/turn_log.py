@@ -112,14 +112,14 @@ class TurnLog:
         turns = self._turns.pop(f"{trace.method}/{trace.question}/{trace.sample}", None)
         if not turns:
             return
-        lines = Lines()
+        lines = LineNumbers()
         # In the order of the trace, whichever turn ended first.
         recorded = {message.id: lines.turn(*turns[message.id]) for message in trace.turns if message.id in turns}
         line = DiscussionTurns(trace.question, trace.sample, tuple(lines.numbers), recorded)
         jsonl.append_to(turn_file(self._folder, phase), line.encode())
 
 
-class Lines:
+class LineNumbers:
     """Numbers the lines of a discussion's texts, from 0 in the order in which they come."""
 
     def __init__(self) -> None:

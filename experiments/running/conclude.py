@@ -4,7 +4,7 @@ from itertools import islice
 from pathlib import Path
 
 from actors.messages import Usage
-from experiments.analysis import agents, defended, findings, gains, judged, looks, monitored, reports, scores, summary
+from experiments.analysis import agents, defended, gains, judged, looks, monitored, reports, run_notes, scores, summary
 from experiments.analysis.discussion_records import read_discussions
 from experiments.analysis.run_facts import Metrics, RunFacts
 from experiments.config.config import Config
@@ -100,4 +100,4 @@ def conclude(
         seed=config.seed,
         margin=margin,
     )
-    return metrics, used, findings.inconclusive(metrics)
+    return metrics, used, run_notes.inconclusive(metrics)

@@ -31,10 +31,10 @@ class LiveRun:
     def __init__(self, run: RunFolder) -> None:
         self.run = run
         self._lock = Lock()
-        self._scores = Lines(run.path / SCORES)
+        self._scores = LineIndex(run.path / SCORES)
         self._entries: list[Entry] = []
         self._counts: dict[str, int] = {}
-        self._traces: dict[str, Lines] = {}
+        self._traces: dict[str, LineIndex] = {}
         attack = read(run.config).attack
         self._attack = "" if attack.kind == "none" else attack.kind
 
@@ -62,7 +62,7 @@ class LiveRun:
         """Returns the trace on a line (from 1) of a group's file, as JSON. Raises UserError where there is none."""
         with self._lock:
             path = self._file(group)
-            text = self._traces.setdefault(group, Lines(path)).line(line - 1)
+            text = self._traces.setdefault(group, LineIndex(path)).line(line - 1)
         trace = jsonl.decoded(path, line, text, decode_trace, DAMAGED)
         return timed(encode_trace(trace), of_trace(self.run, f"evaluate-{group}", trace))
 
@@ -95,7 +95,7 @@ class LiveRun:
                 scored = jsonl.decoded(self._scores.path, len(self._entries) + 1, line, Scored.decode, DAMAGED)
             except UserError:
                 # All is read again: the next request must not go on behind the damaged line.
-                self._scores = Lines(self._scores.path)
+                self._scores = LineIndex(self._scores.path)
                 raise
 
             # A method's scores and traces are recorded in one order.
@@ -128,7 +128,7 @@ def _spoken_text(line: str) -> str:
     return "\n".join(texts).lower()
 
 
-class Lines:
+class LineIndex:
     """Complete lines of a file of a run, by number from 0.
 
     Only the place of each line is kept, so that one of a million is found at once.

@@ -21,7 +21,7 @@ from experiments.records.start import STARTS, Start
 from experiments.records.trials import RESULTS, TRIALS
 from experiments.records.usage import total
 from experiments.view.folders import Root
-from experiments.view.live import Lines
+from experiments.view.live import LineIndex
 from topologies.catalogue import METHODS
 
 ALONE = {method.name for method in METHODS if method.alone}  # methods without controls
@@ -63,7 +63,7 @@ class Overviews:
         self.root = root
         self._lock = Lock()  # each page has a thread that asks
         self._overviews: dict[str, tuple[object, Overview]] = {}
-        self._counts: dict[Path, tuple[Lines, str, int]] = {}
+        self._counts: dict[Path, tuple[LineIndex, str, int]] = {}
 
     def all(self, run: str | None = None) -> list[Overview]:
         """Overviews of the folder's runs, or of one run and its trials."""
@@ -130,7 +130,7 @@ class Overviews:
 
     def _count(self, path: Path, without: bytes = b"no line") -> int:
         """Counts the lines of a file that lack some bytes. It reads on from where the last call ended."""
-        lines, version, count = self._counts.get(path, (Lines(path), "", 0))
+        lines, version, count = self._counts.get(path, (LineIndex(path), "", 0))
         new_lines = [line for line in lines.new() if without not in line]
         if version != lines.version:
             count = 0

@@ -16,7 +16,7 @@ from topologies.learning.stages import Stage
 from topologies.wiring import Floats, Wirings
 
 
-class Discussions(NamedTuple):
+class ScoredDiscussions(NamedTuple):
     """Scored discussions of one step.
 
     turn_scores: double [k, rounds, agents], of agents' own answers.
@@ -55,7 +55,7 @@ class EdgeEstimator(ABC):
         """Probability that an allowed edge is sampled with, [rounds or 1, sender, receiver], by kind drawn."""
 
     @abstractmethod
-    def learn(self, stage: Stage, discussions: Discussions) -> tuple[dict[str, Tensor], Terms]:
+    def learn(self, stage: Stage, discussions: ScoredDiscussions) -> tuple[dict[str, Tensor], Terms]:
         """Changes the logits by one step. Returns the change, or the gradient, by kind, and the terms before it."""
 
     def constant_chances(self, stage: Stage, p: float) -> dict[str, Tensor]:

@@ -9,7 +9,7 @@ from torch import Tensor
 from topologies.learning.early_stopping import end_of_climb
 from topologies.learning.edge_state import EdgeState
 from topologies.learning.effects import Estimate
-from topologies.learning.estimator import Discussions, EdgeEstimator
+from topologies.learning.estimator import EdgeEstimator, ScoredDiscussions
 from topologies.learning.objective import Terms, credited_slope, leave_one_out, terms_of
 from topologies.learning.sampling import draws_of
 from topologies.learning.spec import LearnerSpec
@@ -33,7 +33,7 @@ class Reinforce(EdgeEstimator):
     def chances(self, stage: Stage) -> dict[str, Tensor]:
         return {kind: self.edges.probability(kind) for kind in stage.drawn}
 
-    def learn(self, stage: Stage, discussions: Discussions) -> tuple[dict[str, Tensor], Terms]:
+    def learn(self, stage: Stage, discussions: ScoredDiscussions) -> tuple[dict[str, Tensor], Terms]:
         terms, slopes = self._terms(stage)
         credit = self.credit(discussions.utility, discussions.question)
         receiver_credit = credit

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from topologies.learning.edge_state import EdgeState
 from topologies.learning.effects import Estimate, among_peers, bounded_logits
-from topologies.learning.estimator import Discussions, EdgeEstimator
+from topologies.learning.estimator import EdgeEstimator, ScoredDiscussions
 from topologies.learning.objective import Terms, terms_of
 from topologies.learning.spec import LearnerSpec
 from topologies.learning.stages import Stage
@@ -37,7 +37,7 @@ class Competence(EdgeEstimator):
     def lookahead(self, steps_left: int) -> int:
         return steps_left  # nothing is cut before the end
 
-    def learn(self, stage: Stage, discussions: Discussions) -> tuple[dict[str, Tensor], Terms]:
+    def learn(self, stage: Stage, discussions: ScoredDiscussions) -> tuple[dict[str, Tensor], Terms]:
         terms = terms_of(stage, self.edges.mask, self.edges.logits, self.settings)
         for question in discussions.questions:
             difference = self.differences(discussions, discussions.question == question)
@@ -61,7 +61,7 @@ class Competence(EdgeEstimator):
     def begin(self, stage: Stage) -> None:
         """Goes on: grades are of all stages."""
 
-    def differences(self, discussions: Discussions, of_question: Tensor) -> Tensor:
+    def differences(self, discussions: ScoredDiscussions, of_question: Tensor) -> Tensor:
         """Differences that one question's discussions show, double [agents], NaN where none; of_question: bool [k]."""
         return among_peers(discussions.turn_scores[of_question].mean((0, 1)), self.visual)
 
@@ -71,7 +71,7 @@ class Removal(Competence):
 
     chance = 1.0
 
-    def differences(self, discussions: Discussions, of_question: Tensor) -> Tensor:
+    def differences(self, discussions: ScoredDiscussions, of_question: Tensor) -> Tensor:
         utility = discussions.utility[of_question].double()
         is_heard = heard_turns(discussions.wirings)[of_question]
         # Means over none are NaN: without the sample that hears all there is nothing to compare.

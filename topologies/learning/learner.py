@@ -28,7 +28,7 @@ from topologies.learning.confirmation import Confirmation
 from topologies.learning.early_stopping import misjudged
 from topologies.learning.edge_state import EdgeState
 from topologies.learning.effects import Estimate
-from topologies.learning.estimator import Discussions, EdgeEstimator
+from topologies.learning.estimator import EdgeEstimator, ScoredDiscussions
 from topologies.learning.learner_settings import LearnerSettings, PruningSettings
 from topologies.learning.sampling import sample_wirings, with_removals
 from topologies.learning.spec import CONFIRMED, CONFIRMING, EXPLORING, StepReport, Surrogate
@@ -159,7 +159,7 @@ class Learner(StagedLearner):
             self._confirmation.learn(self.step, questions, scores.utilities, scores.failed)
         else:
             turns = torch.from_numpy(scores.turns)
-            discussions = Discussions(wirings, turns, utility, torch.from_numpy(scores.questions))
+            discussions = ScoredDiscussions(wirings, turns, utility, torch.from_numpy(scores.questions))
             change, terms = self._estimator.learn(self._stage, discussions)
             self._rule.after_step(self._stage, self.step)
             if interim:

@@ -23,7 +23,7 @@ from topologies.learning.effects import (
     sums_to_agents,
     surprise,
 )
-from topologies.learning.estimator import Discussions, EdgeEstimator
+from topologies.learning.estimator import EdgeEstimator, ScoredDiscussions
 from topologies.learning.interactions import MOST_AGENTS, pair_sums, without_spoilers
 from topologies.learning.objective import Terms, credited
 from topologies.learning.pruning_rules import worst_half
@@ -103,7 +103,7 @@ class Effects(EdgeEstimator):
     def lookahead(self, steps_left: int) -> int:
         return steps_left  # only pruning changes how it samples
 
-    def learn(self, stage: Stage, discussions: Discussions) -> tuple[dict[str, Tensor], Terms]:
+    def learn(self, stage: Stage, discussions: ScoredDiscussions) -> tuple[dict[str, Tensor], Terms]:
         """Adds one step's samples to the sums and sets the logits. Returns their change, by kind.
 
         The probability of each draw is the wirings' own: another learner's wirings will do, though their probabilities
@@ -162,7 +162,7 @@ class Effects(EdgeEstimator):
         # The objective's other terms would move nothing.
         return self._set_logits(stage), Terms()
 
-    def _credits(self, discussions: Discussions) -> tuple[Tensor, Tensor]:
+    def _credits(self, discussions: ScoredDiscussions) -> tuple[Tensor, Tensor]:
         """Credits of each turn [k, rounds, agents] and of the final answer [k, rounds, 1]."""
         rounds = self.spec.rounds
         utility = discussions.utility.double()[:, None, None].expand(-1, rounds, 1)

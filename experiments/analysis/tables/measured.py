@@ -10,10 +10,10 @@ import pandas as pd
 
 from actors.messages import derive_seed
 from experiments.analysis.compare import compare_pairs, merge, trial_arm
-from experiments.analysis.findings import broken
 from experiments.analysis.intervals import ScoreGroup, mean_interval
 from experiments.analysis.result_table import plain
 from experiments.analysis.run_facts import Metrics
+from experiments.analysis.run_notes import broken
 from experiments.analysis.scores import FinishedRun
 from experiments.analysis.tables.paper_table import COSTS, GENERATED, PaperColumn, PaperRow, PaperTable
 from experiments.metrics.answer_metrics import strict_exact_match

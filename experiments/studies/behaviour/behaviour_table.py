@@ -3,11 +3,11 @@
 import pandas as pd
 
 from actors.messages import derive_seed
-from experiments.analysis.findings import broken, failure_notes, in_short
 from experiments.analysis.paired import verdicts
 from experiments.analysis.result_table import ResultTable, with_interval
 from experiments.analysis.rounding import rounded
 from experiments.analysis.run_facts import Metrics, model_notes
+from experiments.analysis.run_notes import broken, failure_notes, in_short
 from experiments.analysis.scores import by_method, mean_and_interval
 from experiments.records.recorder import RunFolder
 from experiments.studies.behaviour.measure import RELEVANT

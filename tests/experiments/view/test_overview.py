@@ -21,7 +21,7 @@ from experiments.records.start import STARTS, Start, write_start
 from experiments.records.trials import RESULTS
 from experiments.records.usage import UsageLog
 from experiments.view.folders import Root
-from experiments.view.live import Lines
+from experiments.view.live import LineIndex
 from experiments.view.overview import FAILED, FINISHED, RUNNING, STOPPED, Overview, Overviews, process_of
 from tests.support.fake_run import FACTS, METHODS, carry_on
 from tests.support.words import joined
@@ -135,7 +135,7 @@ def test_a_run_that_cannot_be_read_is_listed_with_its_problem(tmp_path: Path) ->
 
 def test_lines_are_found_while_their_file_grows_is_cut_and_compressed(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
-    lines = Lines(path)
+    lines = LineIndex(path)
     assert list(lines.new()) == []
     path.write_bytes(b"a\nbb\nhalf")
     assert list(lines.new()) == [b"a\n", b"bb\n"]
