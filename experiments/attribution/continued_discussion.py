@@ -33,10 +33,10 @@ def continued(place: str, words: Sequence[str]) -> int:
     if not match or not {"run"} <= replay_settings.keys() <= {"run", "answer", "message"}:
         raise UserError(f"replay.from={place}: expected <group>:<line>:<turn>, and replay.run=")
     group, line, turn_id = match.groups("")
-    opened = OpenedRun(RunFolder.open(Path(replay_settings["run"]).expanduser()), other_words, asks=True)
+    opened_run = OpenedRun(RunFolder.open(Path(replay_settings["run"]).expanduser()), other_words, asks=True)
 
     async def discuss() -> tuple[Trace, Trace, int]:
-        discussion = await RecordedDiscussions(opened).open(group, int(line))
+        discussion = await RecordedDiscussions(opened_run).open(group, int(line))
         turns = await discussion.heard()
         order = [turn.id for turn in discussion.trace.turns]
         if turn_id not in order:
@@ -49,19 +49,19 @@ def continued(place: str, words: Sequence[str]) -> int:
         )
         # With other settings the turn itself is asked again, too.
         unchanged = order[: order.index(turn_id)] if other_words else order
-        async with agents_of(opened) as agents:
+        async with agents_of(opened_run) as agents:
             replay = Replay(discussion, agents)
             replay.add(turns, unchanged)
             trace = await replay.hold(sent={} if new == old else {turn_id: new})
             return discussion.trace, trace, len(replay.asked)
 
-    recorded, trace, asked = asyncio.run(discuss())
-    recorded_answers = {turn.id: str(turn.answer) for turn in recorded.turns}
+    recorded_trace, trace, turns_asked = asyncio.run(discuss())
+    recorded_answers = {turn.id: str(turn.answer) for turn in recorded_trace.turns}
     rows = []
     for turn in trace.turns:
         recorded_answer = recorded_answers.get(turn.id, "None")
         if str(turn.answer) != recorded_answer:
             rows.append((turn.id, recorded_answer, str(turn.answer)))
-    note = f"{asked} turns were asked again. The answer is {trace.answer}; recorded: {recorded.answer}."
+    note = f"{turns_asked} turns were asked again. The answer is {trace.answer}; recorded: {recorded_trace.answer}."
     ResultTable(("turn", "recorded", "now"), rows, [note], names=3).print()
     return 0

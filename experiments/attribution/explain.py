@@ -46,7 +46,7 @@ class Explanation:
             effects = await self._single_effects(agents)
 
         decisive = self._decisive(effects)
-        asked = self._replay.asked
+        messages_asked = self._replay.asked
         return Explained(
             method=trace.method,
             question=trace.question,
@@ -58,8 +58,8 @@ class Explanation:
             turn=decisive if "/" in decisive else "",
             effects=tuple(effects),
             suspicion=suspicions,
-            asked=len(asked),
-            tokens=sum(turn.tokens for turn in asked),
+            asked=len(messages_asked),
+            tokens=sum(turn.tokens for turn in messages_asked),
             recorded=sum(turn.tokens for turn in trace.turns),
         )
 

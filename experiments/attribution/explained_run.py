@@ -23,20 +23,20 @@ from experiments.records.run_files import write_atomically
 
 def explain(folder: str, words: Sequence[str], ended: ExplainSettings | None = None) -> int:
     """Explains, records and prints answers of a run. `words` has settings, or is empty for a run that just `ended`."""
-    named = None
+    names_again = None
     if not ended:
-        named = [word for word in words if not word.startswith("explain.")]
+        names_again = [word for word in words if not word.startswith("explain.")]
     settings = ended or named_again(words).explain
     run = RunFolder.open(Path(folder).expanduser())
-    opened = OpenedRun(run, named, asks=True)
-    plan = opened.plan
+    opened_run = OpenedRun(run, names_again, asks=True)
+    plan = opened_run.plan
     method = settings.method or plan.methods[-1].name
     if method not in plan.evaluated:
         raise UserError(f"explain.method={method} was not evaluated: choose from {', '.join(plan.evaluated)}")
 
     metrics = results(run.metrics)
     seed = plan.config.seed
-    explanations = asyncio.run(explained_answers(opened, method, settings))
+    explanations = asyncio.run(explained_answers(opened_run, method, settings))
     explanations = with_suspects(explanations, settings, seed)
     lines = [f"{explanation.encode()}\n" for explanation in explanations]
     write_atomically(run.path / ATTRIBUTION, "".join(lines).encode())
@@ -46,7 +46,7 @@ def explain(folder: str, words: Sequence[str], ended: ExplainSettings | None = N
             metrics,
             method,
             sorted(run.figures.glob("*.png")),
-            corpus=opened.dataset.corpus(),
+            corpus=opened_run.dataset.corpus(),
             seed=seed,
             margin=plan.config.compare.margin,
         )
@@ -54,12 +54,12 @@ def explain(folder: str, words: Sequence[str], ended: ExplainSettings | None = N
     return 0
 
 
-async def explained_answers(opened: OpenedRun, method: str, settings: ExplainSettings) -> list[Explained]:
+async def explained_answers(opened_run: OpenedRun, method: str, settings: ExplainSettings) -> list[Explained]:
     """Explains the right or wrong answers of a method, as many as the settings say."""
-    run = opened.run
-    discussions = RecordedDiscussions(opened)
+    run = opened_run.run
+    discussions = RecordedDiscussions(opened_run)
     # The evaluation without the attack has many of the honest turns.
-    clean = opened.plan.clean.get(method, "")
+    clean = opened_run.plan.clean.get(method, "")
     clean_lines: dict[str, int] = {}
     if clean:
         clean_lines = {trace.question: line for line, trace in enumerate(run.traces(f"evaluate-{clean}"), 1)}
@@ -70,7 +70,7 @@ async def explained_answers(opened: OpenedRun, method: str, settings: ExplainSet
         is_right = scored.utility >= 1
         if is_right == (settings.which == "right") and not scored.failed_calls:
             to_explain.append((line, scored.question))
-    gate = asyncio.Semaphore(opened.plan.config.concurrency)
+    gate = asyncio.Semaphore(opened_run.plan.config.concurrency)
 
     async def explain_answer(line: int, question: str) -> Explained:
         async with gate:
@@ -83,13 +83,15 @@ async def explained_answers(opened: OpenedRun, method: str, settings: ExplainSet
             by = settings.by
             if by == "auto":
                 by = "counterpart" if discussion.trace.attack else "silence"
-            return await Explanation(replay, opened.dataset, by).explain(settings, opened.plan.config.seed)
+            return await Explanation(replay, opened_run.dataset, by).explain(settings, opened_run.plan.config.seed)
 
-    async with agents_of(opened) as agents:
+    async with agents_of(opened_run) as agents:
         # The first alone: it makes the topologies of all.
-        first = [await explain_answer(line, question) for line, question in to_explain[:1]]
-        others = to_explain[1 : settings.answers or None]
-        return first + await asyncio.gather(*(explain_answer(line, question) for line, question in others))
+        first_explanation = [await explain_answer(line, question) for line, question in to_explain[:1]]
+        remaining = to_explain[1 : settings.answers or None]
+        return first_explanation + await asyncio.gather(
+            *(explain_answer(line, question) for line, question in remaining)
+        )
 
 
 def table(explanations: Sequence[Explained], method: str, settings: ExplainSettings) -> ResultTable:
@@ -109,13 +111,14 @@ def table(explanations: Sequence[Explained], method: str, settings: ExplainSetti
     agents = Counter(explanation.agent for explanation in explanations)
     causes = ", ".join(f"{agent or 'no single agent'} {number:,}" for agent, number in agents.most_common(6))
     failed = sum(effect.failed for explanation in explanations for effect in explanation.effects)
-    asked = sum(explanation.asked for explanation in explanations)
+    turns_asked = sum(explanation.asked for explanation in explanations)
     tokens = sum(explanation.tokens for explanation in explanations)
-    recorded = sum(explanation.recorded for explanation in explanations)
+    recorded_tokens = sum(explanation.recorded for explanation in explanations)
+    share = tokens / max(1, recorded_tokens)
     notes = [
         f"{len(explanations):,} {settings.which} answers of {method} explained, changed by: {causes or 'none'}.",
-        f"{asked:,} turns were asked again, with {tokens:,} tokens: {tokens / max(1, recorded):.0%} of the explained "
-        f"discussions'. {failed:,} interventions had a failed turn, from which nothing is concluded.",
+        f"{turns_asked:,} turns were asked again, with {tokens:,} tokens: {share:.0%} of the "
+        f"explained discussions'. {failed:,} interventions had a failed turn, from which nothing is concluded.",
         f"Sets of suspects hold a culprit with probability {COVERAGE:g}, where failures are alike.",
     ]
     return ResultTable(("question", "answer", "without", "it would be", "suspects"), rows, notes, names=5)

@@ -20,10 +20,10 @@ WEIGHT_DIGITS = 9  # after the point, of a reading weight
 
 
 @asynccontextmanager
-async def agents_of(opened: OpenedRun) -> AsyncIterator[dict[str, RoleAgent]]:
+async def agents_of(opened_run: OpenedRun) -> AsyncIterator[dict[str, RoleAgent]]:
     """Launches the agents of a run in this process, for a block. They use its models and completion cache."""
     with Inline() as runtime:
-        plan = opened.plan
+        plan = opened_run.plan
         reuse = launch_pools(plan, runtime, print)
         models = {key: runtime.model(reuse[key], key) for key in plan.models.of_agents}
         players = {}
@@ -48,15 +48,15 @@ class Replay:
         self._agents = agents
         self._answers: dict[TurnKey, asyncio.Future[Message]] = {}
 
-    def add(self, recorded: RecordedTurns, only: Collection[str] | None = None) -> None:
+    def add(self, discussion_turns: RecordedTurns, only: Collection[str] | None = None) -> None:
         """Adds recorded turns of a discussion of the question, or only those with some ids."""
         own_messages: defaultdict[str, dict[int, Message]] = defaultdict(dict)
-        for id, turn in recorded.turns.items():
-            own_messages[turn.agent][turn.round] = recorded.memories[id]
-        for id, turn in recorded.turns.items():
+        for id, turn in discussion_turns.turns.items():
+            own_messages[turn.agent][turn.round] = discussion_turns.memories[id]
+        for id, turn in discussion_turns.turns.items():
             if only is None or id in only:
                 answer = asyncio.get_running_loop().create_future()
-                answer.set_result(recorded.memories[id])
+                answer.set_result(discussion_turns.memories[id])
                 self._answers[turn_key(turn, own_messages[turn.agent])] = answer
 
     async def hold(
@@ -109,7 +109,9 @@ class Intervention:
         id = f"{turn.round}/{turn.agent}"
         own_messages = self._own_messages[turn.agent]
         if id == self.unheard[0]:
-            turn = replace(turn, heard=tuple(heard for heard in turn.heard if heard.message.id != self.unheard[1]))
+            _, removed_id = self.unheard
+            remaining = [message_heard for message_heard in turn.heard if message_heard.message.id != removed_id]
+            turn = replace(turn, heard=tuple(remaining))
         if id in self.sent:
             message = self.sent[id]
         elif id in self.turns and self.by == "silence":
@@ -134,8 +136,10 @@ def turn_key(turn: Turn, own_messages: Mapping[int, Message]) -> TurnKey:
     if turn.recall:
         recalled = [own_messages[round] for round in sorted(own_messages) if round < turn.round]
     # The weights of a wiring that is made of its trace differ in their last digits.
-    heard = tuple(replace(heard, weight=round(heard.weight, WEIGHT_DIGITS)) for heard in turn.heard)
+    rounded = []
+    for heard_message in turn.heard:
+        rounded.append(replace(heard_message, weight=round(heard_message.weight, WEIGHT_DIGITS)))
     return (
-        replace(turn, discussion="", heard=heard),
+        replace(turn, discussion="", heard=tuple(rounded)),
         tuple(replace(message, heard=(), tampered=()) for message in recalled),
     )

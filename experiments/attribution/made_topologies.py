@@ -15,12 +15,12 @@ from topologies.topology import Topology
 class MadeTopologies:
     """Topologies of a run's methods, each made once."""
 
-    def __init__(self, opened: OpenedRun) -> None:
-        plan = opened.plan
-        self._opened = opened
+    def __init__(self, opened_run: OpenedRun) -> None:
+        plan = opened_run.plan
+        self._opened = opened_run
         self._topologies: dict[tuple[str, bool], Topology] = {}
-        self.attack = Attack(plan.config.attack, plan.roles.attackable, opened.dataset, plan.config.seed)
-        self.attack.prepare(opened.evidence)
+        self.attack = Attack(plan.config.attack, plan.roles.attackable, opened_run.dataset, plan.config.seed)
+        self.attack.prepare(opened_run.evidence)
 
     async def topology(self, name: str, clean: bool) -> Topology:
         """Makes the topology of a method, with the graph that its learner has recorded."""
@@ -29,10 +29,10 @@ class MadeTopologies:
         return self._topologies[name, clean]
 
     async def _make(self, name: str, clean: bool) -> Topology:
-        opened = self._opened
-        plan = opened.plan
+        opened_run = self._opened
+        plan = opened_run.plan
         [method] = [method for method in plan.methods if method.name == name]
-        library = opened.library
+        library = opened_run.library
         if self.attack.evidence and not clean:
             library = library.over(self.attack.evidence)
         graphs: Mapping[str, LearnedGraph] = {}
@@ -46,17 +46,17 @@ class MadeTopologies:
             plan.roles.agents,
             graphs,
             library,
-            watched=recorded_calibration(opened.dataset, plan, opened.run),
-            known=known_of(method, plan, opened.dataset, opened.run, ended=True, clean=clean),
+            watched=recorded_calibration(opened_run.dataset, plan, opened_run.run),
+            known=known_of(method, plan, opened_run.dataset, opened_run.run, ended=True, clean=clean),
         )
 
     async def _learned_graph(self, name: str) -> Mapping[str, LearnedGraph]:
         """Loads a learner's state from its checkpoint, and the graph that it has learned."""
-        opened = self._opened
-        learner = learner_makers(opened.plan, opened.evidence.store.encoder)[name]()
-        checkpoint = opened.run.learned(name).checkpoint()
+        opened_run = self._opened
+        learner = learner_makers(opened_run.plan, opened_run.evidence.store.encoder)[name]()
+        checkpoint = opened_run.run.learned(name).checkpoint()
         if checkpoint:
             learner.load(checkpoint.state)
-        graphs = learned_topologies(opened.plan, {name: Local(learner)}, opened.evidence.features)
+        graphs = learned_topologies(opened_run.plan, {name: Local(learner)}, opened_run.evidence.features)
         await graphs[name].freeze()
         return graphs

@@ -35,25 +35,25 @@ class OpenedRun:
     """A run's plan, data set and evidence.
 
     Args:
-        named: `key=value` of what the configuration names outside of the folder, as the user trusts it; None: all.
-        asks: models are asked: their addresses have to be named too, and `named` replaces settings of the run.
+        overrides: `key=value` of what the configuration names outside of the folder, as the user trusts it; None: all.
+        asks: models are asked: their addresses have to be named too, and `overrides` replace settings of the run.
 
     Raises:
-        UserError: the configuration is damaged, or names what `named` lacks; the line has the overrides to add.
+        UserError: the configuration is damaged, or names what `overrides` lack; the line has the overrides to add.
     """
 
-    def __init__(self, run: RunFolder, named: Sequence[str] | None = (), *, asks: bool = False) -> None:
+    def __init__(self, run: RunFolder, overrides: Sequence[str] | None = (), *, asks: bool = False) -> None:
         self.run = run
         check_outside(run.path)
         config = saved.read(run.config)
         if config.replays:
             raise UserError(f"{run.path} replays {config.replay.run}, which has the prompts and replies: open that run")
-        overrides: Sequence[str] = ()
-        if asks and named:
-            overrides = named
-        config = loading.named_again(overrides, config)
+        changes: Sequence[str] = ()
+        if asks and overrides:
+            changes = overrides
+        config = loading.named_again(changes, config)
         at_home(config, run.path)
-        again = config if named is None else loading.named_again(named)
+        again = config if overrides is None else loading.named_again(overrides)
         unused: list[str] = []
         if not asks:
             unused += ADDRESSES
@@ -78,12 +78,12 @@ class OpenedRun:
         items: Iterable[Item] = ()
         if self.plan.has_library:
             items = self.dataset.evaluate()
-        stated = BY_RULES
+        extracted_statements = BY_RULES
         if GRAPH in self.plan.extraction:
-            stated = statements(self.evidence.store.everything(), self._extracted(GRAPH))
+            extracted_statements = statements(self.evidence.store.everything(), self._extracted(GRAPH))
         # The recording is copied: opening it cuts a line that a running process may be writing.
         web = open_web(self.plan.config.retrieval, self._folder, self.run.path)
-        return LabelledLibrary(self.evidence, items, web, triples_given(self.dataset), stated)
+        return LabelledLibrary(self.evidence, items, web, triples_given(self.dataset), extracted_statements)
 
     def _extracted(self, step: Step) -> Any:
         cache = self.evidence.store.folder.parent

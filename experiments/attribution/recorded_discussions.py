@@ -22,11 +22,11 @@ from topologies.topology import Wired
 class RecordedDiscussions:
     """Opens discussions of a run. Raises UserError for one that is not recorded, or damaged."""
 
-    def __init__(self, opened: OpenedRun) -> None:
-        self._opened = opened
-        self._plan = opened.plan
-        self._made = MadeTopologies(opened)
-        self._training = TrainingQuestions(self._plan, opened.dataset, opened.evidence)
+    def __init__(self, opened_run: OpenedRun) -> None:
+        self._opened = opened_run
+        self._plan = opened_run.plan
+        self._made = MadeTopologies(opened_run)
+        self._training = TrainingQuestions(self._plan, opened_run.dataset, opened_run.evidence)
 
     async def open(self, group: str, line: int) -> RecordedDiscussion:
         """Opens the discussion in a line (from 1) of a group, an evaluation or `<method>.train-<stage>`."""
@@ -68,8 +68,8 @@ class RecordedDiscussions:
         )
 
     async def _of_evaluation(self, place: str, evaluation: Evaluation, trace: Trace) -> RecordedDiscussion:
-        opened = self._opened
-        items = {item.question.id: item for item in opened.dataset.evaluate()}
+        opened_run = self._opened
+        items = {item.question.id: item for item in opened_run.dataset.evaluate()}
         if trace.question not in items:
             raise UserError(f"{place}: its question is not in the data set any more")
         number = list(items).index(trace.question)
@@ -79,18 +79,24 @@ class RecordedDiscussions:
             attack = attack.absent()
         topology = await self._made.topology(evaluation.method.name, clean=is_clean)
         if evaluation.kind != "method":
-            recorded, answered = recorded_for(evaluation, self._plan, opened.run)
+            method_traces, control_traces = recorded_for(evaluation, self._plan, opened_run.run)
             topology = further_topology(
-                evaluation, topology, recorded, answered, opened.evidence.store, self._plan.config.seed, ended=True
+                evaluation,
+                topology,
+                method_traces,
+                control_traces,
+                opened_run.evidence.store,
+                self._plan.config.seed,
+                ended=True,
             )
-        traces = opened.run.traces(f"evaluate-{evaluation.name}")
+        traces = opened_run.run.traces(f"evaluate-{evaluation.name}")
         item = items[trace.question]
         return RecordedDiscussion(
             place=place,
             trace=trace,
             topology=at_question(topology, number, list(items), traces),
             item=item,
-            question=await opened.evidence.question(item),
+            question=await opened_run.evidence.question(item),
             attack=attack,
             phase="evaluate",
             number=number,

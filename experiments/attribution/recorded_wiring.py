@@ -51,9 +51,9 @@ def _log_weights(
     turns = edges[:, 0] * len(agents) + edges[:, 2]
     for turn in np.unique(turns):
         of_turn = np.flatnonzero(turns == turn)
-        first = edges[of_turn[0]]
-        number = first[0] + 1
-        by_message = weights.get(f"{number}/{agents[first[2]]}", {})
+        first_edge = edges[of_turn[0]]
+        number = first_edge[0] + 1
+        by_message = weights.get(f"{number}/{agents[first_edge[2]]}", {})
         senders = [agents[sender] for sender in edges[of_turn, 1]]
         shares = np.array([by_message.get(f"{number - rounds_back}/{sender}", 0.0) for sender in senders])
         missing = shares == 0

@@ -58,20 +58,20 @@ def least_suspicion(culprits: Sequence[float], coverage: float) -> float:
 def with_suspects(explanations: Sequence[Explained], settings: ExplainSettings, seed: int) -> list[Explained]:
     """Adds the conformal sets. Another run calibrates them or, where culprits were found, each half the other."""
     if settings.calibration:
-        other = RunFolder.open(Path(settings.calibration).expanduser())
-        least = least_suspicion(culprit_suspicions(explained(other)), COVERAGE)
-        least_of_half = [least, least]
+        calibrating_run = RunFolder.open(Path(settings.calibration).expanduser())
+        threshold = least_suspicion(culprit_suspicions(explained(calibrating_run)), COVERAGE)
+        threshold_of_half = [threshold, threshold]
     else:
         halves: list[list[Explained]] = [[], []]
         for explanation in explanations:
             halves[_half(explanation, seed)].append(explanation)
         # The other half calibrates the sets of this one.
-        least_of_half = [least_suspicion(culprit_suspicions(half), COVERAGE) for half in reversed(halves)]
+        threshold_of_half = [least_suspicion(culprit_suspicions(half), COVERAGE) for half in reversed(halves)]
 
     with_sets = []
     for explanation in explanations:
-        least = least_of_half[_half(explanation, seed)]
-        suspects = [agent for agent, suspicion in explanation.suspicion.items() if suspicion >= least]
+        threshold = threshold_of_half[_half(explanation, seed)]
+        suspects = [agent for agent, suspicion in explanation.suspicion.items() if suspicion >= threshold]
         with_sets.append(replace(explanation, suspects=tuple(suspects)))
     return with_sets
 

@@ -57,7 +57,7 @@ class SimulatedTraining:
 
         course = Course(
             learner=self._learners[method],
-            others=[self._learners[other] for other in others],
+            students=[self._learners[other] for other in others],
             samples=config.training.samples,
             features=features,
         )

@@ -12,7 +12,7 @@ whatever corpora it is in, and a killed run continues where it was.
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from pathlib import Path
@@ -115,10 +115,13 @@ class Step:
         The run's seed has no influence, since results serve all runs. There are no further turns where the first found
         nothing or could not be read.
         """
-        (source,), (field,) = question.evidence, self.task.fields
-        given = [source.text] if self.role is CAPTIONER and source.image is not None and source.text else []
-        task = replace(self.task, inputs=tuple(InputLine(FieldKind.DESCRIPTION, text) for text in given))
-        turns, found = list[Message](), dict[str, str]()
+        [source] = question.evidence
+        [field] = self.task.fields
+        task = replace(self.task, inputs=())
+        if self.role is CAPTIONER and source.image is not None and source.text:
+            task = replace(self.task, inputs=(InputLine(FieldKind.DESCRIPTION, source.text),))
+        turns: list[Message] = []
+        values_by_key: dict[str, str] = {}
 
         while True:
             turn = Turn(
@@ -131,16 +134,27 @@ class Step:
             )
             turns.append(await ask(turn))
             # By casefolded text: a model that repeats itself may spell a name another way.
-            read = turns[-1].values(field.name) if turns[-1].status is Status.OK else ()
-            new = {value.casefold(): value for value in read if value.casefold() not in found}
-            if not new or len(turns) > self.gleaning:
+            values: Sequence[str] = ()
+            if turns[-1].status is Status.OK:
+                values = turns[-1].values(field.name)
+            new_values = {value.casefold(): value for value in values if value.casefold() not in values_by_key}
+            if not new_values or len(turns) > self.gleaning:
                 break
 
-            found |= new
-            task = replace(MISSED, inputs=tuple(InputLine(FieldKind.FOUND, value) for value in found.values()))
+            values_by_key |= new_values
+            inputs = [InputLine(FieldKind.FOUND, value) for value in values_by_key.values()]
+            task = replace(MISSED, inputs=tuple(inputs))
 
-        agents, status = (self.role.name,), turns[-1].status
-        return Trace(question.id, self.method, sample, agents, tuple(turns), None, status, seed)
+        return Trace(
+            question=question.id,
+            method=self.method,
+            sample=sample,
+            agents=(self.role.name,),
+            turns=tuple(turns),
+            answer=None,
+            status=turns[-1].status,
+            seed=seed,
+        )
 
 
 GRAPH = Step(

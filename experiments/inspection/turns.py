@@ -23,12 +23,12 @@ Details = dict[str, Any]
 NOT_RECORDED = "no prompt is recorded: the turn is a replay's, or of a version before 0.4.0"
 
 
-def inspect(run: RunFolder, group: str, line: int, turn: str, named: Sequence[str] = ()) -> Details:
+def inspect(run: RunFolder, group: str, line: int, turn: str, overrides: Sequence[str] = ()) -> Details:
     """Collects the details of one turn, for JSON. Raises UserError for a turn that is not recorded, or damaged.
 
     Args:
         group: a method, or `<method>.train-<stage>`. line: of its traces, from 1. turn: a message's id.
-        named: overrides that name again what the configuration names outside of the folder, and may be opened.
+        overrides: name again what the configuration names outside of the folder, and may be opened.
     """
     folder, phase = folder_of(run, group)
     trace = next(folder.traces(phase, only={line - 1}), None)
@@ -39,13 +39,13 @@ def inspect(run: RunFolder, group: str, line: int, turn: str, named: Sequence[st
     details: Details = {"calls": [], "marks": [], "sources": []}
     titles: dict[str, str] = {}
     if turns and turn in turns.turns:
-        details = shown(turns, turns.turns[turn], message, trusted_folders(run, named))
+        details = shown(turns, turns.turns[turn], message, trusted_folders(run, overrides))
         for other in turns.turns.values():
             titles |= {source.id: turns.text(source.title) for source in other.sources}
     else:
         details["note"] = NOT_RECORDED
-    read = {source["id"] for source in details["sources"]}
-    details["searches"] = list(searches(trace, turn, read, titles))
+    source_ids = {source["id"] for source in details["sources"]}
+    details["searches"] = list(searches(trace, turn, source_ids, titles))
     times = of_trace(folder, phase, trace)
     if times and (time := times.turns.get(turn)):
         details["started"] = times.started + time.start
@@ -70,10 +70,10 @@ def shown(turns: DiscussionTurns, turn: RecordedTurn, message: Message, trusted:
     calls: list[Details] = []
     replies: list[str] = []
     # An agent reads sources of its modality alone.
-    read = {source.number for source in turn.sources if source.id in message.cut}
+    source_numbers = {source.number for source in turn.sources if source.id in message.cut}
     for call in turn.calls:
         shared = turns.text(call.shared)
-        read |= {source.number for source in turn.sources if f"\n[{source.number}] " in shared}
+        source_numbers |= {source.number for source in turn.sources if f"\n[{source.number}] " in shared}
         folders = () if call.described else trusted
         reply = turns.text(call.reply)
         replies.append(reply)
@@ -91,7 +91,7 @@ def shown(turns: DiscussionTurns, turn: RecordedTurn, message: Message, trusted:
         )
     sources = []
     for source in turn.sources:
-        if source.number in read:
+        if source.number in source_numbers:
             sources.append({**source_details(turns, source, trusted), "cut": source.id in message.cut})
     return {"calls": calls, "marks": marks(message, replies), "sources": sources}
 
@@ -118,11 +118,11 @@ def source_details(turns: DiscussionTurns, source: RecordedSource, trusted: Sequ
     return details
 
 
-def trusted_folders(run: RunFolder, named: Sequence[str]) -> list[Path]:
+def trusted_folders(run: RunFolder, overrides: Sequence[str]) -> list[Path]:
     """Lists the folders of pictures that may be opened: a cache next to the run, and folders that are named again."""
     config = saved.read(run.config)
     at_home(config, run.path)
-    again = named_again(named)
+    again = named_again(overrides)
     folders = []
     if config.cache in (again.cache, str(Path(config.output) / "cache")):
         folders.append(Path(str(config.cache)).resolve())
@@ -131,16 +131,16 @@ def trusted_folders(run: RunFolder, named: Sequence[str]) -> list[Path]:
     return folders
 
 
-def searches(trace: Trace, turn: str, read: set[str], titles: dict[str, str]) -> Iterator[Details]:
+def searches(trace: Trace, turn: str, source_ids: set[str], titles: dict[str, str]) -> Iterator[Details]:
     """Lists the searches that the turn asked for or whose results it read."""
     for lookup in trace.lookups:
-        if lookup.of != turn and read.isdisjoint(lookup.found):
+        if lookup.of != turn and source_ids.isdisjoint(lookup.found):
             continue
-        found = []
+        results = []
         for id in lookup.found:
             # A triple has the title of its source.
-            found.append({"id": id, "title": titles.get(re.sub(r"#\d+$", "", id), "")})
-        yield {"base": lookup.base, "query": lookup.query, "asked": lookup.of == turn, "found": found}
+            results.append({"id": id, "title": titles.get(re.sub(r"#\d+$", "", id), "")})
+        yield {"base": lookup.base, "query": lookup.query, "asked": lookup.of == turn, "found": results}
 
 
 def marks(message: Message, replies: Iterable[str]) -> list[Details]:
@@ -155,22 +155,22 @@ def marks(message: Message, replies: Iterable[str]) -> list[Details]:
         values.append((FieldKind.CONFIDENCE, f"{message.confidence:g}"))
     if message.content:
         values.append((FieldKind.REASONING, message.content))
-    found = []
+    places = []
     for number, reply in enumerate(replies):
         for name, value in values:
             if span := place_of(name, value, reply):
                 start, end = (len(reply[:place].encode("utf-16-le", "surrogatepass")) // 2 for place in span)
-                found.append({"call": number, "start": start, "end": end, "field": name})
-    return found
+                places.append({"call": number, "start": start, "end": end, "field": name})
+    return places
 
 
 def place_of(name: str, value: str, reply: str) -> tuple[int, int] | None:
     """Finds the one place of a value in a reply; None for several."""
     # On one line or several; a number may end in zeros.
-    written = r"\s+".join(map(re.escape, value.split())) + ("0*" if name == FieldKind.CONFIDENCE else "")
+    pattern = r"\s+".join(map(re.escape, value.split())) + ("0*" if name == FieldKind.CONFIDENCE else "")
     # Its label makes a value unique that others mention.
     for label in (rf"(?<!\w){re.escape(name)}\W{{1,8}}", ""):
-        spans = [match.span("value") for match in re.finditer(rf"(?i){label}(?<!\w)(?P<value>{written})(?!\w)", reply)]
+        spans = [match.span("value") for match in re.finditer(rf"(?i){label}(?<!\w)(?P<value>{pattern})(?!\w)", reply)]
         if len(spans) == 1:
             return spans[0]
     return None

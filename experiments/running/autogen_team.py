@@ -49,17 +49,17 @@ def export_team(
 
     Raises ValueError for an agent's name that is not an identifier.
     """
-    needed = needed_turns(wiring)
+    speaks = needed_turns(wiring)
     spatial = weighed_senders(wiring.spatial, wiring.spatial_p, wiring.agents)
     temporal = weighed_senders(wiring.temporal, wiring.temporal_p, wiring.agents)
     client = ModelClient(model.model(), choice=model)
     clients = {role: ModelClient(choice.model(), choice=choice) for role, choice in of_roles.items()}
     # Each node with the names of the nodes that it waits for.
     nodes: list[tuple[RoleChatAgent, list[str]]] = []
-    for t, i in np.argwhere(needed).tolist():
+    for t, i in np.argwhere(speaks).tolist():
         agent = agents[i]
         # An agent that speaks remembers the turns that it took before, all of which are needed too.
-        own_turns = [node(agent, earlier + 1) for earlier in np.flatnonzero(needed[:t, i]).tolist()]
+        own_turns = [node(agent, earlier + 1) for earlier in np.flatnonzero(speaks[:t, i]).tolist()]
         weights = {node(agents[sender], t + 1): weight for sender, weight in spatial.get((t, i), {}).items()}
         weights |= {node(agents[sender], t): weight for sender, weight in temporal.get((t, i), {}).items()}
         speaker = RoleChatAgent(
@@ -69,14 +69,14 @@ def export_team(
         nodes.append((speaker, [*weights, *own_turns[-1:]]))
 
     # The decision waits for all that speak in the last round, and reads only agents that the wiring lets it.
-    last_round = [node(agents[i], wiring.rounds) for i in np.flatnonzero(needed[-1]).tolist()]
-    read = [node(agents[i], wiring.rounds) for i in np.flatnonzero(wiring.decision).tolist()]
+    last_round = [node(agents[i], wiring.rounds) for i in np.flatnonzero(speaks[-1]).tolist()]
+    decision_senders = [node(agents[i], wiring.rounds) for i in np.flatnonzero(wiring.decision).tolist()]
     decision = RoleChatAgent(
         roles[DECISION_AGENT],
         clients.get(DECISION_AGENT, client),
         DECISION_AGENT,
         wiring.rounds + 1,
-        {name: 1 / len(read) for name in read},
+        {name: 1 / len(decision_senders) for name in decision_senders},
         (),
         seed,
         settings,
@@ -149,8 +149,8 @@ def load_team(path: Path, trusted: Collection[str] = ()) -> GraphFlow:
                 raise ValueError("a role is played by an agent of somebody's own")
             client = _config(speaker["model_client"], ModelClient.component_provider_override)
             choice = ModelChoice.model_validate(client)
-            named = choice.settings.get("base_url"), choice.key_env
-            if unknown := [str(name) for name in named if name and str(name) not in trusted]:
+            names_outside = choice.settings.get("base_url"), choice.key_env
+            if unknown := [str(name) for name in names_outside if name and str(name) not in trusted]:
                 raise ValueError(f"it names {', '.join(unknown)}; pass trusted={unknown} if you trust the file")
         return GraphFlow.load_component(component)
     # RuntimeError: nested too deep, or of another version of AutoGen.

@@ -42,7 +42,8 @@ def conclude(
     compared: methods, and pairs of them to test, where these are not the plan's.
     trial: it is a trial of a sweep, which draws figures with `figures=true` only. further: parts of metrics.json.
     """
-    config, margin = plan.config, plan.config.compare.margin
+    config = plan.config
+    margin = config.compare.margin
     methods, pairs = compared or (plan.evaluated, compared_pairs(plan.methods, plan.clean))
     about = RunFacts(
         experiment=config.experiment,
@@ -75,29 +76,29 @@ def conclude(
     if config.compare.stop and not compared:
         metrics["sequential"] = looks.summarise(folder, config.compare.stop, dataset, seed=config.seed, margin=margin)
     if config.compare.plan and not trial:
-        planned, digest = read_lock(Path(config.compare.plan))
-        metrics["plan"] = {"sha256": digest, "differs": departures(planned, plan_lock(config, dataset))}
+        locked_plan, digest = read_lock(Path(config.compare.plan))
+        metrics["plan"] = {"sha256": digest, "differs": departures(locked_plan, plan_lock(config, dataset))}
     # Before figures and report, so that a failure of theirs loses no numbers.
     summary.write(folder, metrics)
     agents.write(folder, discussions.agents)
-    drawn = []
+    figures = []
     if config.figures.kind or (config.figures.kind is None and not trial):
         from experiments.analysis.figures import draw, style  # they import matplotlib
 
         with style.drawing(config.figures.style):
-            drawn = draw.draw_run(folder, metrics, timed(config))
-    used = usage.total(folder)
-    tracker.summary(metrics, drawn, used)
-    # The last method, before its controls and the evaluations without the attack.
-    listed = methods[len(plan.methods) - 1] if compared is None else methods[-1]
+            figures = draw.draw_run(folder, metrics, timed(config))
+    spent = usage.total(folder)
+    tracker.summary(metrics, figures, spent)
+    # Without its controls and the evaluations without the attack.
+    last_method = methods[-1] if compared else methods[len(plan.methods) - 1]
     reports.write_run_report(
         folder,
         metrics,
-        listed,
-        drawn,
+        last_method,
+        figures,
         counts=discussions.counts,
         corpus=dataset.corpus(),
         seed=config.seed,
         margin=margin,
     )
-    return metrics, used, run_notes.inconclusive(metrics)
+    return metrics, spent, run_notes.inconclusive(metrics)

@@ -53,13 +53,14 @@ class DiscussionJob(Job):
         raise NotImplementedError
 
     def run(self, plan: Plan, folder: RunFolder) -> bool:
-        config, recorded = plan.config, None
+        config = plan.config
+        recorded_speaker = None
         cache = inputs.open_cache(config.cache_folder)
         if config.replays:
-            recorded, then = replayed_run.open_recorded(plan)
+            recorded_speaker, recorded_config = replayed_run.open_recorded(plan)
             # Before a recorder opens, which looks for a checkpoint and goes on from it.
-            replayed_run.copy_learning(recorded.folder, folder)
-            dataset = replayed_run.replayed_dataset(plan, then, cache)
+            replayed_run.copy_learning(recorded_speaker.folder, folder)
+            dataset = replayed_run.replayed_dataset(plan, recorded_config, cache)
         else:
             dataset = inputs.open_dataset(plan, cache)
             inputs.check_questions(plan, dataset)
@@ -73,13 +74,13 @@ class DiscussionJob(Job):
             ):
                 # All processes start side by side, and while an index is opened or built here; the slowest come first:
                 # all learners in one actor, most of which is PyTorch.
-                sees = any(spec.variant.by_question for spec in plan.learners.values())
-                early = inputs.open_evidence(plan, dataset, cache) if sees else None
-                made = learner_makers(plan, early.store.encoder if early else None)
-                learners = runtime.launch("the topology actor", made) if made else {}
+                by_question = any(spec.variant.by_question for spec in plan.learners.values())
+                early = inputs.open_evidence(plan, dataset, cache) if by_question else None
+                makers = learner_makers(plan, early.store.encoder if early else None)
+                learners = runtime.launch("the topology actor", makers) if makers else {}
                 shared = launching.launch_shared(plan, runtime, progress.print)
                 judging = runtime.model(shared.judge[1], JUDGE) if shared.judge else None
-                speaker = recorded or shared.agents.speaker()
+                speaker = recorded_speaker or shared.agents.speaker()
                 evidence = early or inputs.open_evidence(plan, dataset, cache)
                 context = RunContext.of(
                     plan,
@@ -90,13 +91,13 @@ class DiscussionJob(Job):
                     progress,
                     speaker,
                     judging,
-                    recorded=recorded is not None,
+                    recorded=recorded_speaker is not None,
                 )
                 discussions = Discussions(context, learners)
 
                 async def discuss() -> None:
                     async with runtime_start.ready(runtime, progress):
-                        if not recorded:
+                        if not recorded_speaker:
                             await check_models(plan, runtime, [folder], progress)
                         progress.print(resumption_line(config, folder.path))
                         for note in inputs.notes_of(dataset):

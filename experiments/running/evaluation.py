@@ -19,7 +19,7 @@ async def evaluate(topology: Topology, context: RunContext, items: Sequence[Item
     recorder = context.recorder
     method = topology.method
     phase = f"evaluate-{method}"
-    done = recorder.done(method)
+    recorded_ids = recorder.done(method)
     log = DiscussionLog(recorder.run)
     # A killed run has the discussions of earlier blocks in its records.
     block_size = topology.block if isinstance(topology, InBlocks) else 0
@@ -35,7 +35,7 @@ async def evaluate(topology: Topology, context: RunContext, items: Sequence[Item
             block = items[start : start + size]
             # Numbered before the filter: a resumed run must give a question the number that it had.
             numbered = enumerate(block, start)
-            yield [(number, item) for number, item in numbered if item.question.id not in done]
+            yield [(number, item) for number, item in numbered if item.question.id not in recorded_ids]
             if isinstance(topology, InBlocks) and block_size:
                 topology = topology.after([suspicion[item.question.id] for item in block])
 
@@ -60,7 +60,7 @@ async def evaluate(topology: Topology, context: RunContext, items: Sequence[Item
         record,
         name=name,
         total=len(items),
-        done=len(done),
+        done=len(recorded_ids),
         usage_name=name if counted else None,
         log=log,
     )

@@ -68,14 +68,14 @@ def notes_of(dataset: Dataset) -> tuple[str, ...]:
 def open_store(retrieval: RetrievalSettings, dataset: Dataset, cache: Path) -> Store:
     """Opens the index of a data set's corpus. Raises UserError when one of its encoders cannot be made."""
     # One where both are the same: a model takes seconds to load, and its memory.
-    made = {}
+    encoders = {}
     for key in ("encoder", "picture_encoder"):
-        if (name := getattr(retrieval, key)) and name not in made:
+        if (name := getattr(retrieval, key)) and name not in encoders:
             try:
-                made[name] = make_encoder(name, f"retrieval.{key}")
+                encoders[name] = make_encoder(name, f"retrieval.{key}")
             except (ModuleNotFoundError, ValueError, OSError) as error:
                 raise UserError(f"retrieval.{key}: {error}") from error
-    encoder, *pictures = made.values()
+    encoder, *pictures = encoders.values()
     return Store.open(cache / "indexes", dataset.corpus, encoder, picture_encoder=next(iter(pictures), None))
 
 
@@ -129,14 +129,15 @@ def check_questions(plan: Plan, dataset: Dataset) -> None:
 
 def training_items(plan: Plan, dataset: Dataset, stage: int) -> list[list[Item]]:
     """Divides training questions among the steps of a stage. Stages share none. Raises UserError for too few."""
-    per_step, needed = plan.config.training.questions_per_step, plan.training_questions // 2
-    items = list(islice(dataset.train(), (stage - 1) * needed, stage * needed))
-    if len(items) < needed:
+    stage_questions = plan.training_questions // 2
+    items = list(islice(dataset.train(), (stage - 1) * stage_questions, stage * stage_questions))
+    if len(items) < stage_questions:
         raise UserError(
-            f"stage {stage} needs {needed} training questions of its own and {dataset.name} has only "
+            f"stage {stage} needs {stage_questions} training questions of its own and {dataset.name} has only "
             f"{len(items)} left for it: lower pruning.steps or training.questions_per_step"
         )
-    return [items[start : start + per_step] for start in range(0, needed, per_step)]
+    per_step = plan.config.training.questions_per_step
+    return [items[start : start + per_step] for start in range(0, stage_questions, per_step)]
 
 
 def check_room(folders: Sequence[Path], actors: int) -> None:

@@ -36,11 +36,11 @@ def launch_shared(plan: Plan, runtime: Runtime, say: Say) -> Shared:
     has_agents = plan.replayed is None
     reuse_by_key = launch_pools(plan, runtime, say, has_agents)
     launched: Sequence[Role] = ()
-    others = {}
+    models_of_roles = {}
     if has_agents:
         launched = plan.roles.launched
-        others = {role: (model.key, reuse_by_key[model.key]) for role, model in plan.models.of_roles.items()}
-    agents = runtime.launch_agents(launched, plan.config.agents, reuse_by_key.get(MAIN), others=others)
+        models_of_roles = {role: (model.key, reuse_by_key[model.key]) for role, model in plan.models.of_roles.items()}
+    agents = runtime.launch_agents(launched, plan.config.agents, reuse_by_key.get(MAIN), others=models_of_roles)
     judge = (runtime.pool(JUDGE), reuse_by_key[JUDGE]) if JUDGE in reuse_by_key else None
     return Shared(agents, judge)
 
@@ -122,15 +122,15 @@ def plan_pools(backends: Sequence[Backend], gpus: float) -> list[Pool]:
 
 def check_gpus(pools: Sequence[Pool], gpus: int) -> None:
     """Raises UserError where pools do not fit on the GPUs, or engines share one that is too small."""
-    needed = sum(pool.all_gpus for pool in pools)
-    whole = sum(pool.all_gpus for pool in pools if pool.gpus >= 1)
+    needed_gpus = sum(pool.all_gpus for pool in pools)
+    whole_gpus = sum(pool.all_gpus for pool in pools if pool.gpus >= 1)
     shared_gpus = pack_parts(pools)
-    if whole + len(shared_gpus) > gpus + ROUNDING:
+    if whole_gpus + len(shared_gpus) > gpus + ROUNDING:
         parts = ", ".join(f"{pool.backend.key} {pool.replicas} x {pool.gpus:g}" for pool in pools if pool.gpus)
-        fit = ", on which these parts do not fit" if needed <= gpus else ""
+        fit = ", on which these parts do not fit" if needed_gpus <= gpus else ""
         raise UserError(
-            f"the models of this run need {needed:g} GPUs ({parts}) and there are {gpus}{fit}: use fewer replicas, a "
-            "smaller gpus= or tensor_parallel for one of them, or give roles and judge one model"
+            f"the models of this run need {needed_gpus:g} GPUs ({parts}) and there are {gpus}{fit}: use fewer "
+            "replicas, a smaller gpus= or tensor_parallel for one of them, or give roles and judge one model"
         )
     for replicas in shared_gpus:
         shares = [pool.backend.gpu_share() for pool in replicas]

@@ -81,19 +81,19 @@ class GraphLearning:
         for method, learner in self.learners.items():
             if method in shared_from:
                 continue
-            others = [other for other, source in shared_from.items() if source == method]
+            students = [name for name, source in shared_from.items() if source == method]
             # Discussions that the learner can use at once.
             steps_at_once = 1 + (await learner.status()).lookahead
             slots = training.samples * training.questions_per_step * steps_at_once
-            task = group.create_task(self._learn(method, others, slots))
-            tasks |= dict.fromkeys((method, *others), task)
+            task = group.create_task(self._learn(method, students, slots))
+            tasks |= dict.fromkeys((method, *students), task)
             if not side_by_side:
                 await task
         # Until each task has begun, and has its slots reserved.
         await asyncio.sleep(0)
         return tasks
 
-    async def _learn(self, method: str, others: Sequence[str], slots: int) -> None:
+    async def _learn(self, method: str, student_methods: Sequence[str], slots: int) -> None:
         with self.context.slots.reserved(slots), ExitStack() as recorders:
 
             def recorded(name: str, source: str = "") -> RecordedLearner:
@@ -101,12 +101,12 @@ class GraphLearning:
                 return RecordedLearner(self.context, self.graphs[name], self.learners[name], recorder, source)
 
             learner = recorded(method)
-            students = [recorded(other, source=method) for other in others]
+            students = [recorded(name, source=method) for name in student_methods]
             await Training(self.context, learner, students).run()
             for student in students:
                 # What it has learned from other discussions, it confirms with its own.
                 await Training(self.context, replace(student, source="")).run()
-        for name in (method, *others):
+        for name in (method, *student_methods):
             await self._conclude(name)
 
     async def _conclude(self, method: str) -> None:

@@ -61,17 +61,17 @@ def left_to_extract(plan: Plan, dataset: Dataset, store: Store, caption: str) ->
     """Each step with the questions that a run would ask, for a dry run. `caption` replaces those not written yet."""
     config, folder, corpus = plan.config, store.folder.parent, dataset.corpus
     for step in plan.extraction:
-        known = read_extracted(extracted_file(folder, step, identity(config, step)))
-        yield turns_of(step, config.retrieval.gleaning), list(missing(step, corpus(), known))
+        extracted = read_extracted(extracted_file(folder, step, identity(config, step)))
+        yield turns_of(step, config.retrieval.gleaning), list(missing(step, corpus(), extracted))
         if step is CAPTIONS:
-            corpus = captioned(dataset.corpus, known, caption)
+            corpus = captioned(dataset.corpus, extracted, caption)
 
 
 async def write_captions(context: RunContext) -> Store:
     """Writes captions with the run's model. Returns the run's store with them."""
     store = context.evidence.store
-    kept = await extract(CAPTIONS, context, context.dataset.corpus)
-    return await asyncio.to_thread(store.of, captioned(context.dataset.corpus, kept))
+    captions = await extract(CAPTIONS, context, context.dataset.corpus)
+    return await asyncio.to_thread(store.of, captioned(context.dataset.corpus, captions))
 
 
 async def extract_graph(context: RunContext) -> Extraction:
@@ -79,8 +79,8 @@ async def extract_graph(context: RunContext) -> Extraction:
     if GRAPH not in context.plan.extraction:
         return BY_RULES
     everything = context.evidence.store.everything
-    kept = await extract(GRAPH, context, everything)
-    return await asyncio.to_thread(lambda: statements(everything(), kept))
+    extracted_statements = await extract(GRAPH, context, everything)
+    return await asyncio.to_thread(lambda: statements(everything(), extracted_statements))
 
 
 async def extract(step: Step, context: RunContext, sources: Callable[[], Iterable[Source]]) -> dict[str, Extracted]:
@@ -95,22 +95,22 @@ async def extract(step: Step, context: RunContext, sources: Callable[[], Iterabl
     await asyncio.to_thread(lock.acquire)
     try:
         jsonl.cut(path)
-        kept = read_extracted(path)
-        left = await asyncio.to_thread(lambda: list(missing(step, sources(), kept)))
-        if left and context.plan.replayed:
+        extracted = read_extracted(path)
+        unasked = await asyncio.to_thread(lambda: list(missing(step, sources(), extracted)))
+        if unasked and context.plan.replayed:
             raise UserError(
-                f"model=replay: {len(left):,} sources were never asked about ({step.phase}); replay with the cache= "
+                f"model=replay: {len(unasked):,} sources were never asked about ({step.phase}); replay with the cache= "
                 "of the recorded run"
             )
-        if left:
-            await _ask(step, left, len(kept), context, path)
-            kept = read_extracted(path)
+        if unasked:
+            await _ask(step, unasked, len(extracted), context, path)
+            extracted = read_extracted(path)
     finally:
         lock.release()
-    return kept
+    return extracted
 
 
-async def _ask(step: Step, questions: Sequence[Question], done: int, context: RunContext, path: Path) -> None:
+async def _ask(step: Step, questions: Sequence[Question], recorded_count: int, context: RunContext, path: Path) -> None:
     gleaning_step = turns_of(step, context.config.retrieval.gleaning)
     unread: list[str] = []
     failed: list[Trace] = []
@@ -135,8 +135,8 @@ async def _ask(step: Step, questions: Sequence[Question], done: int, context: Ru
             ask,
             record,
             name=step.phase,
-            total=done + len(questions),
-            done=done,
+            total=recorded_count + len(questions),
+            done=recorded_count,
             usage_name=step.phase,
         )
     # A graph of the few sources that are left would find other things than one of all.

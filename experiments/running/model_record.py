@@ -72,14 +72,15 @@ def check_settings(agents: AgentSettings, key: str, name: str, abilities: Abilit
 
 def check_unchanged(folder: RunFolder, record: Mapping[str, Any]) -> None:
     """Raises UserError where a model has other abilities than when the run began."""
-    recorded = _recorded(folder)
+    abilities_before = _recorded(folder)
     for role, model in _by_role(record).items():
-        before, now = recorded.get(role, {}), _comparable(model["abilities"])
-        changed = [ability for ability in before if ability in now and before[ability] != now[ability]]
+        old = abilities_before.get(role, {})
+        new = _comparable(model["abilities"])
+        changed = [ability for ability in old if ability in new and old[ability] != new[ability]]
         if changed:
             # As on the command line.
-            had = ", ".join(f"{ability}={json.dumps(before[ability])}" for ability in changed)
-            has = ", ".join(f"{ability}={json.dumps(now[ability])}" for ability in changed)
+            had = ", ".join(f"{ability}={json.dumps(old[ability])}" for ability in changed)
+            has = ", ".join(f"{ability}={json.dumps(new[ability])}" for ability in changed)
             raise UserError(
                 f"resume={folder.path}: {model['name']} now has {has}, and {had} when the run began; go on with the "
                 "same model as it was, or start a new run"
@@ -132,8 +133,8 @@ def uses(agents: AgentSettings, model: Abilities, shows_pictures: bool) -> Itera
     probabilities = model.likelihoods and agents.likelihoods
     yield "its own probabilities as confidences" if probabilities else "stated confidences"
     if shows_pictures:
-        most = f"at most {model.most_pictures} " if model.most_pictures else ""
-        yield f"{most}pictures as pictures" if model.pictures else "pictures as captions"
+        limit = f"at most {model.most_pictures} " if model.most_pictures else ""
+        yield f"{limit}pictures as pictures" if model.pictures else "pictures as captions"
     if model.context_tokens is not None:
         yield f"{model.context_tokens:,} tokens"
     if not model.seeds:

@@ -36,9 +36,9 @@ class Prune(DiscussionJob):
 
     def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, tracker: Tracker) -> bool:
         config = plan.config
-        metrics, used, lacking = conclude(plan, folder, dataset, tracker)
+        metrics, spent, lacking = conclude(plan, folder, dataset, tracker)
         print()
-        run_table(metrics).print(further=usage.notes(used))
+        run_table(metrics).print(further=usage.notes(spent))
         if "gains" in metrics:
             print()
             gains_table(metrics).print()

@@ -80,8 +80,8 @@ class RecordedLearner:
     @property
     def reached(self) -> tuple[int, int]:
         """Stage and step of its last record, after which a killed run goes on."""
-        done = self.recorder.checkpoint
-        return (done.stage, done.step) if done else (0, 0)
+        checkpoint = self.recorder.checkpoint
+        return (checkpoint.stage, checkpoint.step) if checkpoint else (0, 0)
 
     async def resume(self) -> None:
         """Loads the recorded state. Raises UserError for a state that this learner cannot load."""

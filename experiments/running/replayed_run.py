@@ -38,18 +38,18 @@ def open_recorded(plan: Plan) -> tuple[RecordedSpeaker, Config]:
         raise UserError("model=replay needs replay.run=<folder of the run whose recorded turns are to answer>")
     folder = RunFolder.open(plan.replayed)
     check_outside(folder.path)
-    recorded = read_config(folder.config)
-    check_same(plan.config, recorded)
+    recorded_config = read_config(folder.config)
+    check_same(plan.config, recorded_config)
     searching = frozenset(evaluation.name for evaluation in plan.evaluations if evaluation.method.needs_library)
-    return RecordedSpeaker(folder, searching), recorded
+    return RecordedSpeaker(folder, searching), recorded_config
 
 
-def check_same(config: Config, recorded: Config) -> None:
+def check_same(config: Config, recorded_config: Config) -> None:
     """Raises UserError that names every setting in which a replay would ask something else than was recorded."""
     # A role that is not named has the default settings.
-    roles = dict.fromkeys((*config.roles, *recorded.roles), RoleSettings())
+    roles = dict.fromkeys((*config.roles, *recorded_config.roles), RoleSettings())
     present = replace(config, roles=roles | config.roles).by_key
-    past = replace(recorded, roles=roles | recorded.roles).by_key
+    past = replace(recorded_config, roles=roles | recorded_config.roles).by_key
     differing = []
     for key in sorted({*present, *past}):
         if present.get(key) != past.get(key) and not among(key, FREE):
@@ -59,13 +59,14 @@ def check_same(config: Config, recorded: Config) -> None:
             f"the run to be replayed was recorded with {', '.join(differing)}: set the same, or ask a model"
         )
 
-    unrecorded = [method for method in config.methods if method not in recorded.methods]
+    unrecorded = [method for method in config.methods if method not in recorded_config.methods]
     if unrecorded:
         raise UserError(
             f"methods: {', '.join(unrecorded)} was not part of the run to be replayed: "
-            f"choose from {', '.join(recorded.methods)}, or ask a model"
+            f"choose from {', '.join(recorded_config.methods)}, or ask a model"
         )
-    limit, recorded_limit = config.data.limit, recorded.data.limit
+    limit = config.data.limit
+    recorded_limit = recorded_config.data.limit
     if recorded_limit is not None and (limit is None or limit > recorded_limit):
         raise UserError(
             f"data.limit={written(limit)}: only {recorded_limit} questions were recorded; ask for at most as many, "
@@ -73,13 +74,13 @@ def check_same(config: Config, recorded: Config) -> None:
         )
 
 
-def copy_learning(recorded: RunFolder, folder: RunFolder) -> None:
+def copy_learning(source: RunFolder, folder: RunFolder) -> None:
     """Copies learned graphs to a replay, before a recorder is opened, which then finds learning done.
 
     Scores of another metric would teach another wiring, and its discussions were never recorded. Raises UserError where
     a checkpoint is damaged, or there is no room.
     """
-    for graph in recorded.all_learned():
+    for graph in source.all_learned():
         copy = folder.learned(graph.name)
         # Already copied (a resumed replay), or it had not begun to learn.
         if copy.topology.exists() or not graph.topology.exists():
@@ -97,12 +98,12 @@ def copy_learning(recorded: RunFolder, folder: RunFolder) -> None:
             raise UserError(f"cannot copy what {graph.path} learned to {copy.path}: {error}; make room") from error
 
 
-def replayed_dataset(plan: Plan, recorded: Config, cache: Path) -> Dataset:
+def replayed_dataset(plan: Plan, recorded_config: Config, cache: Path) -> Dataset:
     """Opens the recorded data set with its recorded limit, which the sample draws by, and takes `data.limit` of it."""
     config = plan.config
-    recorded_config = replace(config, data=replace(config.data, limit=recorded.data.limit))
-    dataset = open_dataset(replace(plan, config=recorded_config), cache)
-    if config.data.limit == recorded.data.limit:
+    whole_config = replace(config, data=replace(config.data, limit=recorded_config.data.limit))
+    dataset = open_dataset(replace(plan, config=whole_config), cache)
+    if config.data.limit == recorded_config.data.limit:
         return dataset
     # Chosen as every data set chooses them.
     items = choose(dataset.evaluate(), attrgetter("question.id"), config.data.limit, config.seed)

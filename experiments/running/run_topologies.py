@@ -50,12 +50,12 @@ class RunTopologies:
             topology = self._make(evaluation.method, self._library, clean=True)
         else:
             topology = self._topologies[evaluation.method.name]
-        recorded, answered = recorded_for(evaluation, context.plan, context.recorder.run)
+        recorded_traces, answered = recorded_for(evaluation, context.plan, context.recorder.run)
         return further_topology(
-            evaluation, topology, recorded, answered, context.evidence.store, context.config.seed, self._ended
+            evaluation, topology, recorded_traces, answered, context.evidence.store, context.config.seed, self._ended
         )
 
     def _make(self, method: Method, library: LabelledLibrary, clean: bool) -> Topology:
         context = self._context
-        known = known_of(method, context.plan, context.dataset, context.recorder.run, self._ended, clean)
-        return make_topology(method, context.config, context.agents, self._graphs, library, self._watched, known)
+        method_facts = known_of(method, context.plan, context.dataset, context.recorder.run, self._ended, clean)
+        return make_topology(method, context.config, context.agents, self._graphs, library, self._watched, method_facts)

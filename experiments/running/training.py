@@ -23,15 +23,15 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class Training:
-    """Trains one learner, and others that learn from its discussions. Stages have `pruning.steps` steps, each on
+    """Trains one learner, and students that learn from its discussions. Stages have `pruning.steps` steps, each on
     other questions, from the checkpoint on.
 
-    learner: its wirings are discussed. others: learn from the same discussions.
+    learner: its wirings are discussed. students: learners that learn from the same discussions.
     """
 
     context: RunContext
     learner: RecordedLearner
-    others: Sequence[RecordedLearner] = ()
+    students: Sequence[RecordedLearner] = ()
 
     def __post_init__(self) -> None:
         self._questions = TrainingQuestions(self.context.plan, self.context.dataset, self.context.evidence)
@@ -46,14 +46,14 @@ class Training:
         speaker = self.context.metered(turns.turn)  # its `usage` counts this training alone
         for learner in self._everyone:
             await learner.resume()
-        for other in self.others:
-            await self._check_other(other)
+        for student in self.students:
+            await self._check_student(student)
         self._check_failures()
 
         questions = config.training.questions_per_step
         course = Course(
             learner=self.learner.learner,
-            others=[other.learner for other in self.others],
+            students=[student.learner for student in self.students],
             samples=config.training.samples,
             questions=questions,
             # Steps that use up the concurrency, beyond the oldest one.
@@ -73,20 +73,20 @@ class Training:
     @property
     def _everyone(self) -> tuple[RecordedLearner, ...]:
         # In the order of `Course.everyone`.
-        return (*self.others, self.learner)
+        return (*self.students, self.learner)
 
-    async def _check_other(self, other: RecordedLearner) -> None:
-        """Raises UserError where another learner lacks recorded steps, or has learned from its own discussions."""
+    async def _check_student(self, student: RecordedLearner) -> None:
+        """Raises UserError where a student lacks recorded steps, or has learned from its own discussions."""
         stage, step = self.learner.reached
         # Of a stage that ends with the confirmation of its graph, it has no more steps from others' discussions.
-        needed = stage, min(step, self.context.plan.learners[other.method].exploring(stage).steps)
-        first = next(iter(other.recorder.run.learning()), None)
-        by_itself = first is not None and first.source != other.source
-        finished = (await other.learner.status()).finished
-        if other.reached < needed or (by_itself and not finished):
+        steps_from_source = self.context.plan.learners[student.method].exploring(stage).steps
+        first_record = next(iter(student.recorder.run.learning()), None)
+        by_itself = first_record is not None and first_record.source != student.source
+        finished = (await student.learner.status()).finished
+        if student.reached < (stage, min(step, steps_from_source)) or (by_itself and not finished):
             raise UserError(
-                f"{other.method} cannot go on learning from the discussions of {other.source}: its records are not "
-                f"of the same steps; delete {self.learner.recorder.run.topology} and {other.recorder.run.topology} "
+                f"{student.method} cannot go on learning from the discussions of {student.source}: its records are not "
+                f"of the same steps; delete {self.learner.recorder.run.topology} and {student.recorder.run.topology} "
                 "and resume, to learn both from the start"
             )
 

@@ -32,8 +32,8 @@ class TrainingQuestions:
 
     async def questions(self, stage: int, number: int) -> list[Question]:
         """Retrieves the evidence of a step's questions, and at the same time that of the next step's."""
-        last = len(self.steps(stage))
-        for upcoming in range(number, min(number + 1, last) + 1):
+        last_step = len(self.steps(stage))
+        for upcoming in range(number, min(number + 1, last_step) + 1):
             if (stage, upcoming) not in self._retrievals:
                 retrieval = asyncio.create_task(self._retrieve(self.items(stage, upcoming)))
                 self._retrievals[stage, upcoming] = retrieval

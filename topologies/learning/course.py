@@ -51,7 +51,7 @@ class StageProgress:
 
     status: of the learner, after it has learned from the last scores.
     steps: to be discussed from now on, in their order. The stage is over when there are none and none is under way.
-    reports: on the step whose scores came last, by the others and the learner, in that order. None for a learner that
+    reports: on the step whose scores came last, by the students and the learner, in that order. None for a learner that
         has not learned from it.
     stopped_after: steps after which the stage has just ended early, or gone on to its confirmation; 0 for none.
     """
@@ -73,16 +73,16 @@ async def no_features(stage: int, number: int) -> None:
 
 @dataclass(frozen=True)
 class Course:
-    """Trains a learner, and others along with it.
+    """Trains a learner, and students along with it.
 
     learner: its wirings are discussed. `Learner` with its methods as coroutines.
-    others: learn from the same discussions until they compare graphs, which each does in a separate course.
+    students: learn from the same discussions until they compare graphs, which each does in a separate course.
     samples: wirings for each question (K of the paper). questions: number of questions of a step.
     at_once: most steps under way at the same time.
     """
 
     learner: Any
-    others: Sequence[Any] = ()
+    students: Sequence[Any] = ()
     samples: int = 1
     questions: int = 1
     at_once: int = 1
@@ -91,8 +91,8 @@ class Course:
     @property
     def everyone(self) -> tuple[Any, ...]:
         """All learners. The one whose wirings are discussed comes last: a killed run goes on where its record ends, so
-        the others must never be behind it."""
-        return (*self.others, self.learner)
+        the students must never be behind it."""
+        return (*self.students, self.learner)
 
     async def stages(self) -> AsyncIterator[int]:
         """Yields each stage that is to be learned, and leaves it afterwards."""
@@ -113,7 +113,7 @@ class Course:
         while True:
             # No step is under way at an interim analysis, so that no discussion is in vain.
             stopped_after = 0
-            if status.may_stop and await self._others_may_stop(stage):
+            if status.may_stop and await self._students_may_stop(stage):
                 stopped_after = status.step
                 await self.leave(stage)
                 status = await self.learner.status()
@@ -154,9 +154,9 @@ class Course:
             if status.stage == stage and not (status.confirming or status.finished):
                 await learner.next_stage()
 
-    async def _others_may_stop(self, stage: int) -> bool:
-        for other in self.others:
-            status: LearnerStatus = await other.status()
+    async def _students_may_stop(self, stage: int) -> bool:
+        for student in self.students:
+            status: LearnerStatus = await student.status()
             if status.stage == stage and not (status.may_stop or status.confirming or status.finished):
                 return False
         return True

@@ -40,12 +40,12 @@ BOTH = [
 
 
 def records(folder: RunFolder, *methods: str) -> dict[str, bytes]:
-    """All that is written down of what these methods learned, and of how all answered."""
+    """All that is written down of what these methods learned, and of how all answered, but for prompts and times."""
     files = [
         path
         for method in methods
         for path in folder.learned(method).path.rglob("*.jsonl")
-        if path.parent.name != "timings"
+        if path.parent.name not in ("timings", "turns")
     ]
     files += [folder.learned(method).path / "edge_scores.json" for method in methods]
     files += [*folder.path.glob("traces/*"), folder.metrics]
