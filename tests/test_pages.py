@@ -1,4 +1,4 @@
-"""Links of the pages lead somewhere, and what they show of the program's output names a command that is read."""
+"""Links of the pages lead somewhere, commands of the pages are accepted, and blocks of output name such commands."""
 
 import re
 import shlex
@@ -7,12 +7,22 @@ from pathlib import Path
 
 import pytest
 
-from experiments.config.loading import load
+from experiments.commands import COMMANDS
+from experiments.config.keys import declared
+from experiments.config.loading import load, load_overrides
+from experiments.jobs import plan_of
+from experiments.reference import reference
+from experiments.unused import check_reads, check_used
 from tests.instruments.pages import FIGURE, OUTPUT, PAGES, RUN_FOLDER, part_of, results
 from tests.support.paths import ROOT
 
-EVERY_PAGE = (*PAGES, *(ROOT / name for name in ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")))
+CURRENT_PAGES = (*PAGES, ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md")
+EVERY_PAGE = (*CURRENT_PAGES, ROOT / "CHANGELOG.md")  # which also names what is gone
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+COMMAND = re.compile(r"^ +python run\.py (.+?)(?: {2,}.*)?$|`python run\.py ([^`]+)`", re.MULTILINE)
+MODULE = re.compile(r"python -m ([\w.]*\w)(?!\w|\.[\w<])")
+# Files, folders, keys and addresses that the reader has: of such commands the keys are looked up alone.
+READERS_OWN = re.compile(r"[<]|\.\.\.|\bruns/|\bmine\b|plan\.lock|key_env=")
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -30,6 +40,40 @@ def lost_links(page: Path) -> Iterator[str]:
         target = (page.parent / name).resolve() if name else page
         if not target.exists() or (anchor and anchor not in anchors(target)):
             yield link
+
+
+def commands(page: Path) -> Iterator[str]:
+    for indented, inline in COMMAND.findall(page.read_text()):
+        line = re.sub(r" (&&|\\?\|) .*", "", indented or inline)
+        if line.replace("\\", "").strip(". |"):
+            yield line
+
+
+@pytest.mark.parametrize("page", CURRENT_PAGES, ids=lambda page: page.name)
+def test_a_command_of_a_page_is_accepted(page: Path) -> None:
+    for line in commands(page):
+        # A placeholder such as <run folder> is one word.
+        words = shlex.split(re.sub(r"<[^>]*>", "<>", line))
+        word, _, value = words[0].partition("=")
+        if word == "help":
+            assert "<" in value or reference(value)
+        elif word in COMMANDS or READERS_OWN.search(line):
+            for key in (override.partition("=")[0] for override in words[1:]):
+                is_option = key.partition(".")[0] == word.partition(".")[0]  # such as `export.to` of `export=`
+                assert declared(key) or is_option or key.startswith("roles."), f"{key} in: {line}"
+        else:
+            config, overrides = load_overrides(words)
+            plan = plan_of(config)
+            check_reads(plan)
+            if not config.is_sweep:
+                check_used(overrides, plan)
+
+
+@pytest.mark.parametrize("page", CURRENT_PAGES, ids=lambda page: page.name)
+def test_a_module_that_a_page_starts_is_there(page: Path) -> None:
+    for name in set(MODULE.findall(page.read_text())) - {"build", "pytest"}:
+        module = ROOT.joinpath(*name.split("."))
+        assert module.with_suffix(".py").exists() or (module / "__main__.py").exists(), name
 
 
 @pytest.mark.parametrize("page", EVERY_PAGE, ids=lambda page: page.name)
