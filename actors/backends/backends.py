@@ -14,6 +14,7 @@ from pydantic import SecretStr
 from actors.backends.backend import Backend, TokenCounting
 from actors.backends.model_choice import ModelChoice
 from actors.backends.model_settings import ModelSettings, declared_layout
+from actors.backends.openai_endpoint import check_endpoint
 from actors.backends.openai_model import OpenAIModel
 from actors.backends.vllm_backend import VllmBackend
 from actors.errors import UserError
@@ -81,7 +82,12 @@ class OpenAIBackend(Backend):
         if model.key_env and model.key_env not in os.environ:
             # The value is not shown: by mistake it may be the key itself.
             raise UserError(f"{key}.key_env: there is no environment variable of that name; export the key under it")
-        return partial(OpenAIModel, model, SecretStr(os.environ.get(model.key_env, "")), self.usual)
+        secret = os.environ.get(model.key_env, "")
+        try:
+            check_endpoint(model, secret)
+        except ValueError as error:
+            raise UserError(f"{key}: {error}") from error
+        return partial(OpenAIModel, model, SecretStr(secret), self.usual)
 
     def dependencies(self) -> Mapping[str, Any]:
         model = self.settings

@@ -28,6 +28,27 @@ TOKENS_PER_PICTURE = 1000
 NOT_FROM_SETTINGS = {"model", "messages", "stream", "n"}  # fields that `extra` may not have
 
 
+def check_endpoint(settings: ModelSettings, key: str) -> None:
+    """Raises ValueError for settings or a key that no endpoint can have."""
+    base = settings.base_url
+    if "@" in base or "?" in base:
+        raise ValueError("base_url has a password or a query; put the key into the variable that key_env names")
+    try:
+        address = urlsplit(base)
+        is_usable = address.scheme in ("http", "https") and bool(address.hostname) and address.port != 0
+    except ValueError:
+        is_usable = False
+    if not is_usable or base.rstrip("/").endswith("/completions"):
+        shown = Redaction(key).line(base)
+        raise ValueError(f"base_url={shown!r}: expected an address like http://host:8000/v1")
+    if not settings.name:
+        raise ValueError(f"name is empty: expected the model's name at {base}")
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise ValueError("the key has characters that no key has; check the variable that key_env names")
+    if not_allowed := sorted(NOT_FROM_SETTINGS & settings.extra.keys()):
+        raise ValueError(f"extra has {', '.join(not_allowed)}, which cannot be set there")
+
+
 class Endpoint:
     """The connection to one endpoint.
 
@@ -54,7 +75,7 @@ class Endpoint:
 
     def open(self) -> None:
         """Raises ValueError for settings that no endpoint can have, and NoResponse where no connection can be made."""
-        self._check()
+        check_endpoint(self._settings, self._key)
         self._client = open_client({"Authorization": f"Bearer {self._key}"} if self._key else {})
 
     async def close(self) -> None:
@@ -63,24 +84,6 @@ class Endpoint:
         self._client = None
         if client is not None:
             await client.aclose()
-
-    def _check(self) -> None:
-        base = self._settings.base_url
-        if "@" in base or "?" in base:
-            raise ValueError("base_url has a password or a query; put the key into the variable that key_env names")
-        try:
-            address = urlsplit(base)
-            is_usable = address.scheme in ("http", "https") and bool(address.hostname) and address.port != 0
-        except ValueError:
-            is_usable = False
-        if not is_usable or base.rstrip("/").endswith("/completions"):
-            raise ValueError(f"base_url={self.line(base)!r}: expected an address like http://host:8000/v1")
-        if not self._settings.name:
-            raise ValueError(f"name is empty: expected the model's name at {base}")
-        if not self._key.isascii() or not self._key.isprintable() or " " in self._key:
-            raise ValueError("the key has characters that no key has; check the variable that key_env names")
-        if not_allowed := sorted(NOT_FROM_SETTINGS & self._settings.extra.keys()):
-            raise ValueError(f"extra has {', '.join(not_allowed)}, which cannot be set there")
 
     def expect(self, served: tuple[str, str, str]) -> None:
         """Warns from now on of replies that name another model."""

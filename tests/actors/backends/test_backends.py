@@ -68,6 +68,7 @@ def test_each_kind_makes_its_own_model() -> None:
         ("vllm", {"name": "m", "engine": {"dtype": "half"}}, r"judge\.engine\.dtype: .*judge\.dtype"),
         ("transformers", {"name": "m"}, "'transformers'.*judge=openai"),
         ("openai", {"name": "m"}, "judge=openai needs judge.base_url"),
+        ("openai", {"name": "m", "base_url": "htp:/x"}, "judge: base_url='htp:/x': expected an address"),
         ("openai", {"name": "m", "base_url": "http://h/v1", "key_env": "NO_SUCH_KEY"}, r"judge\.key_env: "),
         ("replay", {}, "judge=replay cannot answer"),
         ("none", {}, "judge=none cannot answer"),
