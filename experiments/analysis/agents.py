@@ -89,13 +89,18 @@ def agent_rows(method: str, tables: PhaseTables) -> list[AgentRow]:
     discussions = tables.discussions[tables.discussions["turns"] > 0]
     turns = tables.turns.assign(number=tables.turns.groupby(["line", "agent"]).cumcount())
     answered = turns[turns["answered"]]
-    turns["gained"] = answered.groupby(["line", "agent"])["utility"].diff()
+    turns["gain"] = answered.groupby(["line", "agent"])["utility"].diff()
+    better = turns[turns["gain"] > 0]
+    worse = turns[turns["gain"] < 0]
 
-    sent = turns[["line", "id", "agent", "ballot", "heard", "gained"]]
-    read = sent.explode("heard").merge(sent, left_on=["line", "heard"], right_on=["line", "id"], suffixes=("", "_sent"))
-    read = read[read["agent"] != read["agent_sent"]]
+    # A row for each message that an agent reads of another one.
+    sent = turns[["line", "id", "agent", "ballot", "heard", "gain"]]
+    heard = sent.explode("heard").merge(
+        sent, left_on=["line", "heard"], right_on=["line", "id"], suffixes=("", "_sent")
+    )
+    heard = heard[heard["agent"] != heard["agent_sent"]]
     # Once for each colleague, of whom two messages may be read.
-    taken = read[read["ballot"] == read["ballot_sent"]].drop_duplicates(["line", "id", "agent_sent"])
+    agreed = heard[heard["ballot"] == heard["ballot_sent"]].drop_duplicates(["line", "id", "agent_sent"])
 
     by_agent = turns.groupby("agent")
     counts = {
@@ -104,11 +109,11 @@ def agent_rows(method: str, tables: PhaseTables) -> list[AgentRow]:
         "turns": by_agent.size(),
         "failed_turns": turns["agent"][~turns["read"]].value_counts(),
         "tokens": by_agent["tokens"].sum(),
-        "better": turns["agent"][turns["gained"] > 0].value_counts(),
-        "worse": turns["agent"][turns["gained"] < 0].value_counts(),
-        "heard": read["agent_sent"].value_counts(),
-        "convinced": taken["agent_sent"][taken["gained"] > 0].value_counts(),
-        "misled": taken["agent_sent"][taken["gained"] < 0].value_counts(),
+        "better": better["agent"].value_counts(),
+        "worse": worse["agent"].value_counts(),
+        "heard": heard["agent_sent"].value_counts(),
+        "convinced": agreed["agent_sent"][agreed["gain"] > 0].value_counts(),
+        "misled": agreed["agent_sent"][agreed["gain"] < 0].value_counts(),
     }
     # An agent whose edges are all pruned may take no turn.
     agents = {*turns["agent"], *discussions["agents"].explode().dropna()}
@@ -118,10 +123,17 @@ def agent_rows(method: str, tables: PhaseTables) -> list[AgentRow]:
     rows = []
     # Steps of a system that contribute alike stay in their order; that of the discussions must not show.
     for agent in sorted(agents, key=lambda agent: (places.get(agent, math.inf), agent)):
-        means = {number: rounded(mean) for number, mean in right.get(agent, pd.Series()).items()}
-        by_number = tuple(means.get(number) for number in range(max(means, default=-1) + 1))
-        numbers = {name: int(values.get(agent, 0)) for name, values in counts.items()}
-        rows.append(AgentRow(method, agent, by_number, agent in deciding, **numbers))
+        means = right.get(agent, pd.Series())
+        # The numbers of its turns up to the last that answers.
+        by_number = means.reindex(range(int(means.index.max()) + 1)) if len(means) else means
+        row = AgentRow(
+            method,
+            agent,
+            right=tuple(None if math.isnan(mean) else rounded(mean) for mean in by_number),
+            decides=agent in deciding,
+            **{name: int(values.get(agent, 0)) for name, values in counts.items()},
+        )
+        rows.append(row)
     return sorted(rows, key=lambda row: (row.decides, not row.turns, -row.contribution))
 
 
@@ -139,11 +151,15 @@ def agent_tables(rows: Iterable[AgentRow]) -> list[ResultTable]:
     """Makes a table for each method of several agents. Sentences name the useful ones."""
     tables: list[ResultTable] = []
     # The rows of a method follow each other.
-    for method, of_method in groupby(rows, key=lambda row: row.method):
-        team = list(of_method)
+    for method, method_rows in groupby(rows, key=lambda row: row.method):
+        team = list(method_rows)
         if len(team) > 1:
-            notes = [*_notes(team)] if tables else [*_notes(team), NOTE]
-            shown = team if len(team) <= MOST_ROWS else team[: MOST_ROWS // 2] + team[-MOST_ROWS // 2 :]
+            notes = list(_notes(team))
+            if not tables:
+                notes.append(NOTE)
+            shown = team
+            if len(team) > MOST_ROWS:
+                shown = team[: MOST_ROWS // 2] + team[-MOST_ROWS // 2 :]
             cells = {f"{row.agent} (attacked)" if row.attacked else row.agent: _cells(row) for row in shown}
             tables.append(ResultTable.of("agent", cells, CELLS, notes, f"Agents of {method}"))
     return tables
@@ -163,17 +179,17 @@ def _notes(team: Sequence[AgentRow]) -> Iterator[str]:
     """Yields sentences on the agents of a method: the best and the worst, and those of no use."""
     if len(team) > MOST_ROWS:
         yield f"These are the first and last of {len(team):,} agents; {FILE} has all."
-    spoke = [row for row in team if row.turns and not row.decides]
+    speakers = [row for row in team if row.turns and not row.decides]
     useless: list[AgentRow] = []
-    if any(row.convinced or row.misled for row in spoke):
-        best, worst = (f"{row.agent} ({row.contribution:+.2f})" for row in (spoke[0], spoke[-1]))
+    if any(row.convinced or row.misled for row in speakers):
+        best, worst = (f"{row.agent} ({row.contribution:+.2f})" for row in (speakers[0], speakers[-1]))
         yield f"Contributes most: {best}; least: {worst}, in colleagues per question."
-        useless = [row for row in spoke if row.heard and row.contribution <= 0]
+        useless = [row for row in speakers if row.heard and row.contribution <= 0]
     else:
         yield "No agent changed its answer to one that it had heard, so that contributions do not rank them."
     groups = {
         "Heard and of no use (contribution 0 or less)": useless,
-        "Heard by no other agent": [row for row in spoke if not row.heard],
+        "Heard by no other agent": [row for row in speakers if not row.heard],
         "Left out by the graph, without a turn": [row for row in team if not row.turns],
     }
     for name, rows in groups.items():

@@ -5,6 +5,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from actors.messages import derive_seed
 from experiments.analysis.intervals import crossed_interval
 from experiments.analysis.paired import adjusted_tests
 from experiments.analysis.result_table import shown
+from experiments.analysis.run_facts import Metrics
 from experiments.analysis.scores import FinishedRun
 from experiments.analysis.statistics import crossed_test
 from experiments.records.trials import TrialResult
@@ -32,6 +34,7 @@ class Arm:
         trial did not ask a question.
     tokens, seconds: of each trial, tokens (prompt and completion) and seconds per question, NaN where they were not
         recorded.
+    measures: the method's row in the metrics.json of each trial.
     """
 
     method: str
@@ -39,6 +42,7 @@ class Arm:
     utilities: pd.DataFrame
     tokens: tuple[float, ...] = ()
     seconds: tuple[float, ...] = ()
+    measures: tuple[Metrics, ...] = ()
 
     @property
     def mean(self) -> float:
@@ -75,7 +79,8 @@ class Arm:
     @property
     def name(self) -> str:
         """Method, and setting in words."""
-        return ", ".join([self.method, *(f"{key}={shown(value)}" for key, value in sorted(self.values.items()))])
+        settings = [f"{key}={shown(value)}" for key, value in sorted(self.values.items())]
+        return ", ".join([self.method, *settings])
 
 
 def clusters_of(utilities: pd.DataFrame) -> pd.Index:
@@ -84,17 +89,11 @@ def clusters_of(utilities: pd.DataFrame) -> pd.Index:
 
 
 def trial_arm(
-    method: str,
-    values: Mapping[str, Any],
-    seed: int,
-    scores: pd.Series,
-    clusters: pd.Series,
-    tokens: float = math.nan,
-    seconds: float = math.nan,
+    method: str, values: Mapping[str, Any], seed: int, scores: pd.Series, clusters: pd.Series | pd.Index
 ) -> Arm:
     """Makes the arm of a method in one trial, from its scores and clusters by question."""
     columns = pd.MultiIndex.from_arrays([scores.index, clusters], names=("question", "cluster"))
-    return Arm(method, values, pd.DataFrame([scores.to_numpy()], [seed], columns), (tokens,), (seconds,))
+    return Arm(method, values, pd.DataFrame([scores.to_numpy()], [seed], columns))
 
 
 def arms_of_trials(trials: Sequence[FinishedRun]) -> list[Arm]:
@@ -102,21 +101,17 @@ def arms_of_trials(trials: Sequence[FinishedRun]) -> list[Arm]:
     arms = []
     for trial in trials:
         phases = by_phase(trial.folder)
-        for method in trial.metrics.get("methods", trial.answers):
+        rows = trial.metrics.get("methods", {})
+        for method in rows or trial.answers:
             if method in trial.answers:
                 answers = trial.answers[method]
+                arm = trial_arm(method, trial.values, trial.seed, answers["utility"], answers["cluster"])
+                # From the records rather than metrics.json, which rounds and has no value per question.
+                tokens = float(answers["tokens"].mean())
                 phase = phases.get(f"{EVALUATING}{method}")
-                arm = trial_arm(
-                    method,
-                    trial.values,
-                    trial.seed,
-                    scores=answers["utility"],
-                    clusters=answers["cluster"],
-                    # From the records rather than metrics.json, which rounds and has no value per question.
-                    tokens=float(answers["tokens"].mean()),
-                    seconds=phase.seconds / len(answers) if phase else math.nan,
-                )
-                arms.append(arm)
+                seconds = phase.seconds / len(answers) if phase else math.nan
+                measures = (rows[method],) if rows else ()
+                arms.append(replace(arm, tokens=(tokens,), seconds=(seconds,), measures=measures))
     return arms
 
 
@@ -130,17 +125,25 @@ def merge(arms: Sequence[Arm], over: Collection[str] = ()) -> list[Arm]:
     """Merges arms of one method and setting into one. The keys `over` do not count as setting and are dropped."""
     groups: dict[str, list[Arm]] = {}
     for arm in arms:
-        values = {key: value for key, value in arm.values.items() if key not in over}
-        groups.setdefault(_frozen([arm.method, values]), []).append(replace(arm, values=values))
-    return [
-        replace(
-            group[0],
+        key = frozen([arm.method, without(arm.values, over)])
+        groups.setdefault(key, []).append(arm)
+    merged = []
+    for group in groups.values():
+        arm = Arm(
+            method=group[0].method,
+            values=without(group[0].values, over),
             utilities=pd.concat([arm.utilities for arm in group]).sort_index(axis="columns"),
             tokens=sum((arm.tokens for arm in group), ()),
             seconds=sum((arm.seconds for arm in group), ()),
+            measures=sum((arm.measures for arm in group), ()),
         )
-        for group in groups.values()
-    ]
+        merged.append(arm)
+    return merged
+
+
+def without(values: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
+    """Leaves out some keys of a trial's values."""
+    return {key: value for key, value in values.items() if key not in keys}
 
 
 def methods_in(arms: Sequence[Arm]) -> list[str]:
@@ -154,10 +157,12 @@ def varied(results: Sequence[TrialResult]) -> dict[str, list[Any]]:
     Numbers ascend, other values are in their order. None is the default of a trial without the key. `methods` is no
     setting where the trials' lists share no method, because an answer's method then identifies its trial.
     """
-    lists: dict[str, set[str]] = {}
+    methods: dict[str, set[str]] = {}  # by the list of methods that the trials have
     for result in results:
-        lists.setdefault(_frozen(result.values.get(METHODS)), set()).update(result.metrics.get("methods", {}))
-    overlap = sum(map(len, lists.values())) > len(set().union(*lists.values()))
+        chosen = frozen(result.values.get(METHODS))
+        methods.setdefault(chosen, set()).update(result.metrics.get("methods", {}))
+    overlap = sum(map(len, methods.values())) > len(set().union(*methods.values()))
+
     # A dict rather than a set: it keeps the order of first appearance, which tables and figures follow.
     keys = dict.fromkeys(key for result in results for key in result.values)
     if not overlap:
@@ -165,10 +170,12 @@ def varied(results: Sequence[TrialResult]) -> dict[str, list[Any]]:
     axes = {}
     for key in keys:
         # Lists and dicts cannot be keys, so values are compared by their JSON.
-        different = {_frozen(result.values.get(key)): result.values.get(key) for result in results}
-        values: list[Any] = list(different.values())
+        by_json = {frozen(result.values.get(key)): result.values.get(key) for result in results}
+        values: list[Any] = list(by_json.values())
+        if all(map(is_number, values)):
+            values.sort()
         if len(values) > 1:
-            axes[key] = sorted(values) if all(map(is_number, values)) else values
+            axes[key] = values
     return axes
 
 
@@ -198,24 +205,22 @@ def natural_pairs(arms: Sequence[Arm], tested: Sequence[tuple[str, str]] = ()) -
     """
     by_setting: dict[str, dict[str, Arm]] = {}
     for arm in arms:
-        by_setting.setdefault(_frozen(arm.values), {})[arm.method] = arm
-    pairs = [
-        (of_setting[first], of_setting[second])
-        for of_setting in by_setting.values()
-        for first, second in tested
-        if {first, second} <= of_setting.keys()
-    ]
+        by_setting.setdefault(frozen(arm.values), {})[arm.method] = arm
+    pairs = []
+    for setting_arms, (method, rival) in product(by_setting.values(), tested):
+        if {method, rival} <= setting_arms.keys():
+            pairs.append((setting_arms[method], setting_arms[rival]))
+
     for method in methods_in(arms):
-        of_method = [arm for arm in arms if arm.method == method]
-        first = of_method[0]
+        method_arms = [arm for arm in arms if arm.method == method]
+        reference = method_arms[0]
         # A method that the settings cannot change (one agent alone, say) answers the same everywhere.
-        if all(np.array_equal(arm.utilities, first.utilities, equal_nan=True) for arm in of_method):
+        if all(np.array_equal(arm.utilities, reference.utilities, equal_nan=True) for arm in method_arms):
             continue
-        for arm in of_method:
-            reference = first
+        for arm in method_arms:
             # Without attacks in the sweep every arm is a rival, so the first setting becomes the reference.
             if KIND in arm.values:
-                reference = next((other for other in of_method if _is_clean(other, arm)), arm)
+                reference = next((clean for clean in method_arms if _is_clean(clean, arm)), arm)
             if reference is not arm:
                 pairs.append((arm, reference))
     return pairs
@@ -224,11 +229,12 @@ def natural_pairs(arms: Sequence[Arm], tested: Sequence[tuple[str, str]] = ()) -
 def _is_clean(arm: Arm, attacked: Arm) -> bool:
     """True for an arm without an attack whose other settings are those of an attacked one."""
     # A clean trial has no attacker, so its position may differ from the attacked arm's.
-    others = {key: value for key, value in attacked.values.items() if key not in (KIND, POSITION)}
-    return arm.values.get(KIND) in UNATTACKED and others.items() <= arm.values.items()
+    settings = without(attacked.values, (KIND, POSITION))
+    return arm.values.get(KIND) in UNATTACKED and settings.items() <= arm.values.items()
 
 
-def _frozen(value: Any) -> str:
+def frozen(value: Any) -> str:
+    """Writes a value as text that is a key, whatever the order of its own keys."""
     return json.dumps(value, sort_keys=True)
 
 

@@ -58,24 +58,21 @@ def detected(tables: PhaseTables) -> dict[str, Floats]:
 
     Each measure has a value for each discussion, and those `BY_ROUND` also for each round: `tpr_round_1`.
     """
-    failed = tables.turns["line"][tables.turns["failed"]]
     shapes = tables.discussions["weights"].map(np.shape)
     # Discussions of other rounds or agents than the first one's have no place in the arrays.
-    known = ~tables.discussions["line"].isin(failed) & (shapes == shapes.get(0))
-    discussions = tables.discussions[known]
+    discussions = tables.discussions[~tables.failed & (shapes == shapes.get(0))]
     if not len(discussions) or len(shapes[0]) < 2:
         return {}
-    attackers = zip(discussions["agents"], discussions["attacked"], strict=True)
-    bad = np.array([np.isin(agents, attacked) for agents, attacked in attackers])
+    bad = np.array(list(map(np.isin, discussions["agents"], discussions["attacked"])))
     weights = np.array(discussions["weights"].tolist())
     suspicion = np.array(discussions["suspicion"].tolist())
-    values: dict[str, Floats] = {}
-    for name, measured in detection(weights, suspicion, bad).items():
-        values[name] = measured if name == "delay" else measured.mean(axis=1)
+    measures: dict[str, Floats] = {}
+    for name, values in detection(weights, suspicion, bad).items():
+        measures[name] = values if name == "delay" else values.mean(axis=1)
         if name in BY_ROUND:
-            for number, of_round in enumerate(measured.T, start=1):
-                values[f"{name}_round_{number}"] = of_round
-    return values
+            for number, round_values in enumerate(values.T, start=1):
+                measures[f"{name}_round_{number}"] = round_values
+    return measures
 
 
 def summarise(facts: RunFacts, answers: Answers, detections: Mapping[str, Mapping[str, Floats]]) -> dict[str, Metrics]:
@@ -84,17 +81,18 @@ def summarise(facts: RunFacts, answers: Answers, detections: Mapping[str, Mappin
     answers: without failed ones.
     """
     rows: dict[str, Metrics] = {}
-    for method, measures in detections.items():
-        values = dict(measures)
-        if values and {"full", method} <= facts.clean.keys():
-            full, defended = (answers[facts.clean[name]]["utility"] for name in ("full", method))
-            values["utility_lost"] = (full - defended).to_numpy()
+    for method, detected_measures in detections.items():
+        measures = dict(detected_measures)
+        if measures and "full" in facts.clean and method in facts.clean:
+            full = answers[facts.clean["full"]]["utility"]
+            defended = answers[facts.clean[method]]["utility"]
+            measures["utility_lost"] = (full - defended).to_numpy()
         row = {}
-        for name, measured in values.items():
-            known = measured[~np.isnan(measured)]
-            if known.size:
-                row[name] = known.mean()
-                row[f"{name}_ci95"] = bootstrap_interval(known, derive_seed(facts.seed, name, method))
+        for name, measured_values in measures.items():
+            values = measured_values[~np.isnan(measured_values)]
+            if values.size:
+                row[name] = values.mean()
+                row[f"{name}_ci95"] = bootstrap_interval(values, derive_seed(facts.seed, name, method))
         rows[method] = rounded(row)
     return rows
 

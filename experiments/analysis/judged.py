@@ -3,8 +3,6 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import pandas as pd
-
 from actors.messages import derive_seed
 from actors.prompting.form import in_lines
 from experiments.analysis.paired import paired_tests
@@ -26,35 +24,34 @@ def summarise(run: RunFolder, facts: RunFacts, judge: str, rubric: Rubric = GRAD
     Raises ValueError unless the same questions, one at least, are judged for all of `methods`.
     """
     scores = read_scores(run)
-    judgements = read_judgements(run)
+    scores = scores[scores["method"].isin(facts.methods)]
     # The file may hold methods that this table does not compare.
-    judgements = judgements[judgements["method"].isin(facts.methods)].sort_values("question")
-    first = judgements["question"][judgements["method"] == facts.methods[0]].tolist()
-    answers: dict[str, pd.DataFrame] = {}
-    rows: dict[str, dict[str, Any]] = {}
+    judgements = read_judgements(run).merge(scores[["method", "question", "cluster", "failed_calls"]])
+    judgements = judgements.sort_values("question")
+    questions = judgements["question"][judgements["method"] == facts.methods[0]].tolist()
+    answers = {}
+    rows = {}
     for method in facts.methods:
-        of_method = judgements[judgements["method"] == method]
+        judged = judgements[judgements["method"] == method].set_index("question")
         # Paired tests need the same questions, and a run killed while judging lacks some of one method.
-        if not first or of_method["question"].tolist() != first:
-            raise ValueError(f"{len(of_method)} answers of {method} are judged, {len(first)} of {facts.methods[0]}")
+        if not questions or judged.index.tolist() != questions:
+            raise ValueError(f"{len(judged)} answers of {method} are judged, {len(questions)} of {facts.methods[0]}")
         # The questions of a group count one by one.
-        sound = scores[(scores["method"] == method) & (scores["failed_calls"] == 0)].set_index("question")
-        graded = of_method[of_method["grade"].notna() & of_method["question"].isin(sound.index)].set_index("question")
-        if len(first) - len(graded) > facts.failures * len(first):
+        graded = judged[judged["grade"].notna() & (judged["failed_calls"] == 0)]
+        if len(judged) - len(graded) > facts.failures * len(judged):
             graded = graded[:0]
-        answers[method] = pd.DataFrame({"utility": graded["acc_star"], "cluster": sound["cluster"]}, graded.index)
-        grades = of_method["grade"].dropna()
+        answers[method] = graded[["acc_star", "cluster"]].rename(columns={"acc_star": "utility"})
+
         row: dict[str, Any] = {"acc_star": None, "ci95": None, "grade": None}
         if len(graded):
             draws = derive_seed(facts.seed, "bootstrap acc*", method)
-            row["acc_star"], row["ci95"] = mean_and_interval(answers[method], draws)
-            row["grade"] = grades.mean()
-        row["grades"] = [int((grades == grade).sum()) for grade in range(1, 6)]
-        row["failed"] = len(of_method) - len(grades)
-        row |= of_method[["calls", "prompt_tokens", "completion_tokens"]].mean()
+            row["acc_star"], row["ci95"] = mean_and_interval(graded, draws, "acc_star")
+            row["grade"] = judged["grade"].mean()
+        row["grades"] = [int((judged["grade"] == grade).sum()) for grade in range(1, 6)]
+        row["failed"] = int(judged["grade"].isna().sum())
+        row |= judged[["calls", "prompt_tokens", "completion_tokens"]].mean()
         rows[method] = rounded(row)
-    similarity = scores[scores["method"].isin(facts.methods)].groupby("method", sort=False)["caption_similarity"]
-    captions = rounded(similarity.mean().dropna().to_dict())
+
     summary = {
         "judge": judge,
         "digest": ", ".join(sorted(set(judgements["judge"]))),
@@ -65,7 +62,10 @@ def summarise(run: RunFolder, facts: RunFacts, judge: str, rubric: Rubric = GRAD
         "methods": rows,
         "paired": paired_tests(answers, facts.pairs, facts.seed, "paired acc*", facts.margin),
     }
-    return summary | ({"caption_similarity": captions} if captions else {})
+    similarities = scores.groupby("method", sort=False)["caption_similarity"].mean().dropna()
+    if len(similarities):
+        summary["caption_similarity"] = rounded(similarities.to_dict())
+    return summary
 
 
 def notes(summary: Mapping[str, Any]) -> Iterator[str]:
@@ -78,9 +78,9 @@ def notes(summary: Mapping[str, Any]) -> Iterator[str]:
         shares = ", ".join(f"{method} {share:.3f}" for method, share in summary["caption_similarity"].items())
         yield f"Share of the descriptions of the graph's pictures that the judge finds the same as people's: {shares}."
     rows = summary["methods"]
-    failed = sum(row["failed"] for row in rows.values())
-    if failed:
-        yield f"{failed:,} of its judgements failed: these answers are not in Acc*; a resumed run judges them again."
+    failures = sum(row["failed"] for row in rows.values())
+    if failures:
+        yield f"{failures:,} of its judgements failed: these answers are not in Acc*; a resumed run judges them again."
     lacking = [method for method, row in rows.items() if row["acc_star"] is None]
     if lacking:
         yield f"Too few answers were judged for an Acc* of {', '.join(lacking)} (failures.share)."

@@ -34,15 +34,17 @@ def looks(dataset: Dataset, seed: int) -> list[Subset]:
         group = item.group or item.question.id
         name = cluster_of_group.setdefault(group, item.cluster or group)
         clusters.setdefault(name, []).append(item)
+
     subsets = []
     items: list[Item] = []
-    last = 0  # questions at the last look
+    new_questions = 0  # since the last look
     for name in sorted(clusters, key=lambda name: (derive_seed(seed, "look", name), name)):
-        items.extend(clusters[name])
-        if len(items) - last >= QUESTIONS:
+        items += clusters[name]
+        new_questions += len(clusters[name])
+        if new_questions >= QUESTIONS:
             subsets.append(Subset(dataset, tuple(items)))
-            last = len(items)
-    if last < len(items) or not subsets:
+            new_questions = 0
+    if new_questions or not subsets:
         subsets.append(Subset(dataset, tuple(items)))
     return subsets
 
@@ -52,13 +54,13 @@ def test_so_far(run: RunFolder, pair: Sequence[str], look: Dataset, margin: floa
     answers = by_method(run)
     if not set(pair) <= answers.keys():
         return None
-    first, second = (answers[method] for method in pair)
-    looked_at = dict.fromkeys(item.group or item.question.id for item in look.evaluate())
-    shared = [question for question in looked_at if question in first.index and question in second.index]
-    if not shared:
+    scores = answers[pair[0]].join(answers[pair[1]]["utility"], how="inner", rsuffix="_rival")
+    questions = dict.fromkeys(item.group or item.question.id for item in look.evaluate())
+    scores = scores.loc[[question for question in questions if question in scores.index]]
+    if scores.empty:
         return None
-    differences = first["utility"][shared] - second["utility"][shared]
-    [test] = adjusted_tests([anytime_test(differences, first["cluster"][shared], margin)], margin)
+    differences = scores["utility"] - scores["utility_rival"]
+    [test] = adjusted_tests([anytime_test(differences, scores["cluster"], margin)], margin)
     return dict(rounded({**test, "verdict": verdict(test)}))
 
 
@@ -70,11 +72,15 @@ def reached(run: RunFolder, pair: Sequence[str], look: Dataset, margin: float) -
 
 def summarise(run: RunFolder, pair: Sequence[str], dataset: Dataset, seed: int, margin: float) -> dict[str, Any]:
     """Returns the looks for metrics.json: the pair, questions asked and planned, and the test."""
-    asked = sum(scored.method == pair[0] for scored in run.scores())
-    planned = looks(dataset, seed)
-    last = next((look for look in planned if len(look.items) >= asked), planned[-1])
-    test = test_so_far(run, pair, last, margin)
-    return {"pair": list(pair), "questions": len(last.items), "planned": len(planned[-1].items), "test": test}
+    answers = len([scored for scored in run.scores() if scored.method == pair[0]])
+    all_looks = looks(dataset, seed)
+    last_look = next((look for look in all_looks if len(look.items) >= answers), all_looks[-1])
+    return {
+        "pair": list(pair),
+        "questions": len(last_look.items),
+        "planned": len(all_looks[-1].items),
+        "test": test_so_far(run, pair, last_look, margin),
+    }
 
 
 def anytime_test(differences: npt.ArrayLike, clusters: Clusters = None, margin: float = 0.0) -> PairedTest:
@@ -93,14 +99,15 @@ def anytime_test(differences: npt.ArrayLike, clusters: Clusters = None, margin: 
     highest = ((above + below) / 2).max(axis=0)
     possible = MEANS[highest[:-1] < 1 / ALPHA]
     mean = float(means.mean())
+    # Every mean may have been excluded at some time; then the last mean alone is left.
+    means_left = [mean, *possible]
     return PairedTest(
         difference=mean,
-        # Every mean may have been excluded at some time; then the last mean alone is left.
-        ci95=(min([mean, *possible]), max([mean, *possible])),
+        ci95=(min(means_left), max(means_left)),
         p_value=float(min(1.0, 1 / highest[len(MEANS) // 2])),
         p_margin=float(min(1.0, 2 / above[:, -1].max())),
         n=len(values),
-        wins=int(np.sum(values > 0)),
-        losses=int(np.sum(values < 0)),
+        wins=int((values > 0).sum()),
+        losses=int((values < 0).sum()),
         clusters=len(means),
     )

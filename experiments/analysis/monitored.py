@@ -45,10 +45,11 @@ def summarise(
     for method, spec in learners.items():
         # Several methods may have learned from the discussions of one.
         graphs = dict.fromkeys((shared_from.get(method, method), method))
-        before = [scores for graph in graphs for scores in trained.get(graph, ()) if len(scores)]
-        if before and len(evaluated[method]):
-            worse = fallen(pd.concat(before), evaluated[method], spec.modalities, spec.settings.error_rate)
-            monitors[method] = {"monitor": {agent: list(shown) for agent, shown in worse.items()}}
+        stages = [stage for graph in graphs for stage in trained.get(graph, ())]
+        if any(map(len, stages)) and len(evaluated[method]):
+            training = pd.concat([stage for stage in stages if len(stage)])
+            worse = fallen(training, evaluated[method], spec.modalities, spec.settings.error_rate)
+            monitors[method] = {"monitor": {agent: list(questions) for agent, questions in worse.items()}}
     return monitors
 
 
@@ -57,9 +58,7 @@ def agent_scores(tables: PhaseTables) -> pd.DataFrame:
 
     Failed turns are left out; so are discussions with a turn whose model or agent failed, and of unknown questions.
     """
-    failed = tables.turns["line"][tables.turns["failed"]]
-    known = tables.discussions["utility"].notna() & ~tables.discussions["line"].isin(failed)
-    discussions = tables.discussions[known].set_index("line")
+    discussions = tables.discussions[tables.discussions["utility"].notna() & ~tables.failed].set_index("line")
     answered = tables.turns[tables.turns["answered"]]
     means = answered.groupby(["line", "agent"])["utility"].mean().unstack()
     agents = discussions["agents"].explode().dropna().unique()
@@ -80,41 +79,41 @@ def fallen(
     better graph, it has not changed.
     """
     kinds = np.array([*map(str, modalities), "none"])
-    peers_before = _peer_means(trained, kinds)
-    peers_after = _peer_means(evaluated, kinds)
+    peers_trained = _peer_means(trained, kinds)
+    peers_evaluated = _peer_means(evaluated, kinds)
     # Least squares, of all agents together.
-    x = peers_before.where(trained.notna())
-    y = trained.where(peers_before.notna())
+    x = peers_trained.where(trained.notna())
+    y = trained.where(peers_trained.notna())
     x = x - x.mean()
     y = y - y.mean()
     slope = np.clip((x * y).sum().sum() / max((x * x).sum().sum(), 1e-9), 0, 1)
-    own_before = _by_question(trained).mean()
-    own_after = _by_question(evaluated)
-    compared_before = _by_question(trained - slope * peers_before)
-    compared_after = _by_question(evaluated - slope * peers_after)
 
+    mean_trained = _by_question(trained).mean()
+    own_scores = _by_question(evaluated)
+    training_differences = _by_question(trained - slope * peers_trained)
+    differences = _by_question(evaluated - slope * peers_evaluated)
     worse = {}
     for column in trained:
-        before = compared_before[column].dropna().to_numpy()
-        after = compared_after[column].dropna()
-        if len(before) and len(after):
-            certain, since = _evidence(before, after.to_numpy(), error_rate / len(kinds))
-            # Its own scores since then are below those of training as well.
-            total = np.concatenate([[0.0], own_after[column][after.index].cumsum()])
-            end = np.arange(1, len(after) + 1)
-            means = (total[end] - total[since]) / np.maximum(end - since, 1)
-            sure = certain & (means < own_before[column] - TOLERANCE)
-            if sure.any():
-                first = int(sure.argmax())
-                worse[column] = int(after.index[since[first]]) + 1, int(after.index[first]) + 1
+        reference = training_differences[column].dropna().to_numpy()
+        values = differences[column].dropna()
+        if not len(reference) or not len(values):
+            continue
+        certain, since = _evidence(reference, values.to_numpy(), error_rate / len(kinds))
+        # Its own scores since then are below those of training as well.
+        totals = np.concatenate([[0.0], own_scores[column][values.index].cumsum()])
+        end = np.arange(1, len(values) + 1)
+        means = (totals[end] - totals[since]) / np.maximum(end - since, 1)
+        certain &= means < mean_trained[column] - TOLERANCE
+        if certain.any():
+            place = int(certain.argmax())
+            worse[column] = int(values.index[since[place]]) + 1, int(values.index[place]) + 1
     return worse
 
 
 def _peer_means(scores: pd.DataFrame, kinds: np.ndarray) -> pd.DataFrame:
     """Averages each agent's peers in each discussion. 0 for an agent without any, NaN where none of them answered."""
     peers = (kinds[:, None] == kinds) & ~np.eye(len(kinds), dtype=bool)
-    known = scores.notna().to_numpy()
-    answers = known @ peers.astype(int)
+    answers = scores.notna().to_numpy() @ peers.astype(int)
     sums = scores.fillna(0).to_numpy() @ peers
     means = np.divide(sums, answers, out=np.full(sums.shape, np.nan), where=answers > 0)
     means[:, ~peers.any(axis=0)] = 0.0
@@ -125,20 +124,22 @@ def _by_question(scores: pd.DataFrame) -> pd.DataFrame:
     return scores.groupby(level=0, sort=False).mean().reset_index(drop=True)
 
 
-def _evidence(before: Floats, after: Floats, error_rate: float) -> tuple[Bools, npt.NDArray[np.int64]]:
+def _evidence(training: Floats, evaluation: Floats, error_rate: float) -> tuple[Bools, npt.NDArray[np.int64]]:
     """Tells after each question (n,) if it is certain that the mean fell, and the question since which it did."""
     # Bets from several questions on, with shares of the money that sum to less than 1.
-    later = FIRST * 2 ** np.arange(len(after).bit_length())
-    starts = np.array([0, *later[later < len(after)]])
+    later = FIRST * 2 ** np.arange(len(evaluation).bit_length())
+    starts = np.array([0, *later[later < len(evaluation)]])
     numbers = np.arange(1.0, len(starts) + 1)
     shares = 1 / numbers / (numbers + 1)
     # The part of the money that is not bet stays, as does that of bets that have not begun.
-    won = np.ones((len(starts), len(after), len(MEANS))) * shares[:, None, None]
-    for start, part in zip(starts, won, strict=True):
-        part[start:] *= capitals(after[start:], np.maximum(MEANS - TOLERANCE, -1))[1]
-    below = won.sum(0) + 1 - shares.sum()
-    above = capitals(before, MEANS)[0][-1]
-    certain = (above * below).min(1) >= 1 / error_rate
+    money = np.ones((len(starts), len(evaluation), len(MEANS))) * shares[:, None, None]
+    for start, bet in zip(starts, money, strict=True):
+        _, below = capitals(evaluation[start:], np.maximum(MEANS - TOLERANCE, -1))
+        bet[start:] *= below
+    total = money.sum(0) + 1 - shares.sum()
+
+    above, _ = capitals(training, MEANS)
+    certain = (above[-1] * total).min(1) >= 1 / error_rate
     # The bet that has won most began about when the mean fell.
-    nearest = np.abs(MEANS - before.mean()).argmin()
-    return certain, starts[won[:, :, nearest].argmax(0)]
+    nearest = np.abs(MEANS - training.mean()).argmin()
+    return certain, starts[money[:, :, nearest].argmax(0)]

@@ -27,6 +27,11 @@ class PhaseTables:
     discussions: pd.DataFrame
     turns: pd.DataFrame
 
+    @property
+    def failed(self) -> pd.Series:
+        """True for each discussion in which a turn failed."""
+        return self.discussions["line"].isin(self.turns["line"][self.turns["failed"]])
+
 
 def phase_tables(
     traces: Iterable[Trace],
@@ -34,12 +39,15 @@ def phase_tables(
     score: Callable[[Item, str | None], Score] | None = None,
 ) -> PhaseTables:
     """Makes the tables of some discussions. items: by question id. score: the data set's."""
-    held = list(traces)
-    discussions, turns = (trace_table(name, lambda: [("", "", held)]).to_pandas() for name in ("discussions", "turns"))
-    discussions["weights"] = [trace.weights for trace in held]
-    discussions["suspicion"] = [trace.suspicion for trace in held]
-    groups = {question: item.group or question for question, item in (items or {}).items()}
-    discussions["asked"] = [groups.get(trace.question, trace.question) for trace in held]
+    traces = list(traces)
+    items = items or {}
+    discussions = trace_table("discussions", lambda: [("", "", traces)]).to_pandas()
+    discussions["weights"] = [trace.weights for trace in traces]
+    discussions["suspicion"] = [trace.suspicion for trace in traces]
+    groups = {question: item.group or question for question, item in items.items()}
+    discussions["asked"] = [groups.get(trace.question, trace.question) for trace in traces]
+
+    turns = trace_table("turns", lambda: [("", "", traces)]).to_pandas()
     turns["place"] = turns.groupby("line").cumcount()
     turns["tokens"] = turns["prompt_tokens"] + turns["completion_tokens"]
     turns["read"] = turns["status"] == Status.OK
@@ -52,14 +60,14 @@ def phase_tables(
     # Once for equal answers: agents repeat each other's, and scoring lists takes long.
     @cache
     def utility_and_ballot(question: str, answer: str | None) -> tuple[float, str | None]:
-        if score is None or items is None or question not in items:
+        if score is None or question not in items:
             return math.nan, None
-        return score(items[question], answer).utility, ballot(items[question].question, answer)
+        item = items[question]
+        return score(item, answer).utility, ballot(item.question, answer)
 
     for table in (discussions, turns):
         answers = table["answer"].astype(object).where(table["answer"].notna(), None)
-        scored = [utility_and_ballot(*answer) for answer in zip(table["question"], answers, strict=True)]
-        table["utility"] = [utility for utility, _ in scored]
-        table["ballot"] = [form for _, form in scored]
+        scored = map(utility_and_ballot, table["question"], answers)
+        table[["utility", "ballot"]] = pd.DataFrame(scored, table.index, ["utility", "ballot"])
     turns.loc[~turns["answered"], ["utility", "ballot"]] = None
     return PhaseTables(discussions, turns)

@@ -28,41 +28,49 @@ def in_short(metrics: Metrics) -> Iterator[str]:
     rows = metrics["methods"]
     yield from edges_cut(metrics)
     for method, row in rows.items():
-        for agent, (since, shown) in row.get("monitor", {}).items():
-            yield FELL.format(method=method, agent=agent, since=since, shown=shown)
+        for agent, (since, question) in row.get("monitor", {}).items():
+            yield FELL.format(method=method, agent=agent, since=since, shown=question)
         doubts = row.get("doubts", ())
-        yield from (f"Warning: {method}: {doubt}." for doubt in doubts)
+        for doubt in doubts:
+            yield f"Warning: {method}: {doubt}."
         if "confirmed" in row and row["confirmed"] not in doubts:
             yield f"{method}: {row['confirmed']}."
-    yield from (f"{method}: {surrogate_text(row['surrogate'])}." for method, row in rows.items() if "surrogate" in row)
+    for method, row in rows.items():
+        if "surrogate" in row:
+            yield f"{method}: {surrogate_text(row['surrogate'])}."
+
     yield from looked_at(metrics)
     yield from differences(metrics["paired"], rows)
     if "judged" in metrics:
-        yield from (f"Acc*: {line}" for line in differences(metrics["judged"]["paired"], rows))
+        for line in differences(metrics["judged"]["paired"], rows):
+            yield f"Acc*: {line}"
     compared = {method for pair in metrics["paired"] for method in pair.split(" vs ")}
-    learned = [method for method, row in rows.items() if "training_tokens" in row and method in compared]
-    if learned:
-        graphs = "the graphs" if len(learned) > 1 else "the graph"
-        yield f"This holds for {graphs} of {', '.join(learned)} that this run learned; sweep.seeds=5 tests the methods."
+    learners = [method for method, row in rows.items() if "training_tokens" in row and method in compared]
+    if learners:
+        graphs = "the graphs" if len(learners) > 1 else "the graph"
+        names = ", ".join(learners)
+        yield f"This holds for {graphs} of {names} that this run learned; sweep.seeds=5 tests the methods."
     yield from failure_notes(metrics)
 
 
 def edges_cut(metrics: Metrics) -> Iterator[str]:
     """Yields a line on the edges that learned methods cut, from attackers and between honest agents."""
-    cut = [
-        (method, row["attackers_edges_cut"], row["honest_edges_cut"])
-        for method, row in metrics["methods"].items()
-        if {"attackers_edges_cut", "honest_edges_cut"} <= row.keys()
-    ]
-    if not cut:
+    shares = []
+    for method, row in metrics["methods"].items():
+        if "attackers_edges_cut" in row and "honest_edges_cut" in row:
+            shares.append((method, row["attackers_edges_cut"], row["honest_edges_cut"]))
+    if not shares:
         return
     # The method that tells attackers best from honest agents comes first.
-    (best, sent, between), *others = sorted(cut, key=lambda shares: shares[2] - shares[1])
-    rest = "".join(f"; {method} cut {share:.0%} and {honest:.0%}" for method, share, honest in others)
-    yield (
-        f"{best} cut {sent:.0%} of the edges from the attackers ({', '.join(metrics['attackers'])}) and {between:.0%} "
-        f"of those between honest agents{rest}. A method that finds nothing cuts equal shares."
+    shares.sort(key=lambda share: share[2] - share[1])
+    method, from_attackers, between_honest = shares.pop(0)
+    text = (
+        f"{method} cut {from_attackers:.0%} of the edges from the attackers ({', '.join(metrics['attackers'])}) and "
+        f"{between_honest:.0%} of those between honest agents"
     )
+    for method, from_attackers, between_honest in shares:
+        text += f"; {method} cut {from_attackers:.0%} and {between_honest:.0%}"
+    yield f"{text}. A method that finds nothing cuts equal shares."
     if "clean" in metrics:
         yield "Clean: the same graphs and questions, with every agent honest."
 
@@ -70,9 +78,10 @@ def edges_cut(metrics: Metrics) -> Iterator[str]:
 def looked_at(metrics: Metrics) -> Iterator[str]:
     """Yields lines on the plan stated before (`compare.plan`), and on where and why an evaluation stopped."""
     if "plan" in metrics:
-        differs = "; ".join(metrics["plan"]["differs"])
-        found = f"differs in {differs}" if differs else "as planned"
-        yield f"Plan {metrics['plan']['sha256'][:12]}: {found}."
+        plan = metrics["plan"]
+        departures = "; ".join(plan["differs"])
+        outcome = f"differs in {departures}" if departures else "as planned"
+        yield f"Plan {plan['sha256'][:12]}: {outcome}."
     looks = metrics.get("sequential", {})
     if looks.get("test"):
         yield LOOKED_AT.format(claim=claim(looks["pair"][0], looks["test"]), **looks)
@@ -82,25 +91,27 @@ def looked_at(metrics: Metrics) -> Iterator[str]:
 
 def failure_notes(metrics: Metrics) -> Iterator[str]:
     """Yields a line for each phase in which turns failed."""
-    for phase, counted in metrics.get("failures", {}).items():
-        line = FAILED.format(phase=phase, **counted)
-        if "questions" in counted:
-            line += LOST.format(evaluated=metrics["questions"], **counted)
-        if not counted.get("concluded", True):
+    for phase, failure in metrics.get("failures", {}).items():
+        line = FAILED.format(phase=phase, **failure)
+        if "questions" in failure:
+            line += LOST.format(evaluated=metrics["questions"], **failure)
+        if not failure.get("concluded", True):
             line += INCONCLUSIVE
         yield line
 
 
 def broken(metrics: Metrics) -> list[str]:
     """Returns the methods with too many failed questions for any conclusion."""
-    return [name for name, counted in metrics.get("failures", {}).items() if not counted.get("concluded", True)]
+    failures = metrics.get("failures", {})
+    return [method for method, failure in failures.items() if not failure.get("concluded", True)]
 
 
 def inconclusive(metrics: Metrics) -> str:
     """Names the methods about which nothing is concluded, and why; empty without any."""
-    notes = [note for note in failure_notes(metrics) if note.partition(":")[0] in broken(metrics)]
-    judged = metrics.get("judged", {}).get("methods", {})
-    unjudged = [method for method, row in judged.items() if row["acc_star"] is None]
+    methods = broken(metrics)
+    notes = [note for note in failure_notes(metrics) if note.partition(":")[0] in methods]
+    judgements = metrics.get("judged", {}).get("methods", {})
+    unjudged = [method for method, row in judgements.items() if row["acc_star"] is None]
     if unjudged:
         notes.append(f"too few answers were judged for an Acc* of {', '.join(unjudged)}")
     return " ".join(notes)

@@ -48,87 +48,99 @@ NOTES = {
 def run_table(metrics: Metrics) -> ResultTable:
     """Makes a row per method, without columns that no method has. Tokens and calls are per question."""
     metric = metric_of(metrics)
-    clean = metrics.get("clean", {})
-    # Judged figures are in another part of metrics.json.
-    judgements = metrics.get("judged", {}).get("methods", {})
-    hidden = {*clean.values(), *control_names(metrics)}
-    rows = {}
-    for method, measures in metrics["methods"].items():
-        if method not in hidden:
-            rows[method] = _shown(measures)
-            if judgements:
-                rows[method]["acc_star"] = judgements.get(method, {}).get("acc_star")
-
+    rows = _rows(metrics)
     utility = interval_form("utility", "ci95")
-    columns = {f"{metric} (95% interval)": utility}
-    if clean:
-        for method, twin in clean.items():
-            rows[method]["clean"] = metrics["methods"][twin]["utility"]
-            if None not in (rows[method]["clean"], rows[method]["utility"]):
-                rows[method]["change"] = rows[method]["utility"] - rows[method]["clean"]
+    if "clean" in metrics:
         columns = {
             f"clean\n{metric}": "{clean:.3f}",
             f"attacked {metric}\n(95% interval)": utility,
             "change": "{change:+.3f}",
         }
+    else:
+        columns = {f"{metric} (95% interval)": utility}
+    measures = {name for row in rows.values() for name in row}
     # Every row counts its repairs, also where there are none.
-    known = {name for row in rows.values() for name in row if name != "repairs" or row[name]}
-    columns |= {header: form for name, (header, form) in MEASURES.items() if name in known}
+    if not any(row.get("repairs") for row in rows.values()):
+        measures.discard("repairs")
+    for name, (header, form) in MEASURES.items():
+        if name in measures:
+            columns[header] = form
 
     brief = list(in_short(metrics))
-    notes = [*brief]
-    steady = [method for method, row in metrics["methods"].items() if row.get("monitor") == {}]
-    if steady:
-        graphs = ", ".join(steady)
-        notes.append(f"Monitor: no agent was found to answer worse than in training, along the graphs of {graphs}.")
-    notes.append(f"{metrics['questions']:,} questions of {metrics['dataset']}; tokens and calls are per question.")
-    notes += shared_notes([metrics])
-    cut = sum(row.get("cut_turns", 0) for row in metrics["methods"].values())
-    if cut:
-        notes.append(f"{cut:,} turns were asked without some of their evidence, which did not fit the model's context.")
-    notes += [note.format(metric=metric) for name, note in NOTES.items() if name in known]
-    if judgements:
+    notes = [*brief, *_notes(metrics)]
+    notes += [note.format(metric=metric) for name, note in NOTES.items() if name in measures]
+    if "judged" in metrics:
         notes += judged.notes(metrics["judged"])
     brief += model_notes(metrics["model"])
     return ResultTable.of("method", rows, columns, notes, spare=SPARE, brief=brief)
 
 
-def _shown(measures: Mapping[str, Any]) -> dict[str, Any]:
-    """Adds shares of turns to a method's measures."""
-    turns = max(1, measures.get("turns", 0))
-    repairs = f"{measures.get('repairs', 0) / turns:.1%}"
-    if "repair_share" in measures:
-        repairs += f" ({measures['repair_share']:.1%})"
-    return {**measures, "silent_share": measures.get("silent_turns", 0) / turns, "repairs_text": repairs}
+def _rows(metrics: Metrics) -> dict[str, dict[str, Any]]:
+    """Returns the measures of each method, without controls and evaluations without the attack, which have no row."""
+    clean = metrics.get("clean", {})
+    hidden = {*clean.values(), *control_names(metrics)}
+    # Judged figures are in another part of metrics.json.
+    judgements = metrics.get("judged", {}).get("methods", {})
+    rows = {}
+    for method, measures in metrics["methods"].items():
+        if method in hidden:
+            continue
+        turns = max(1, measures.get("turns", 0))
+        row = {**measures, "silent_share": measures.get("silent_turns", 0) / turns}
+        row["repairs_text"] = f"{measures.get('repairs', 0) / turns:.1%}"
+        if "repair_share" in measures:
+            row["repairs_text"] += f" ({measures['repair_share']:.1%})"
+        if judgements:
+            row["acc_star"] = judgements.get(method, {}).get("acc_star")
+        if method in clean:
+            row["clean"] = metrics["methods"][clean[method]]["utility"]
+            if row["clean"] is not None and row["utility"] is not None:
+                row["change"] = row["utility"] - row["clean"]
+        rows[method] = row
+    return rows
+
+
+def _notes(metrics: Metrics) -> Iterator[str]:
+    """Yields notes on all methods together, also on those that have no row."""
+    rows = metrics["methods"]
+    steady = [method for method, row in rows.items() if row.get("monitor") == {}]
+    if steady:
+        graphs = ", ".join(steady)
+        yield f"Monitor: no agent was found to answer worse than in training, along the graphs of {graphs}."
+    yield f"{metrics['questions']:,} questions of {metrics['dataset']}; tokens and calls are per question."
+    yield from shared_notes([metrics])
+    cut = sum(row.get("cut_turns", 0) for row in rows.values())
+    if cut:
+        yield f"{cut:,} turns were asked without some of their evidence, which did not fit the model's context."
 
 
 def game_table(game: Mapping[str, Any], metric: str) -> ResultTable:
     """Makes a row per defence: its scores without an attack, under each, and in its worst case."""
     rows = {name: {**row, "scores": [*row["utilities"].values()]} for name, row in game["defences"].items()}
     attacks = next(iter(game["defences"].values()))["utilities"]
-    cells = {
-        # By number: a name may hold any characters.
-        **{name: f"{{scores[{number}]:.2f}}" for number, name in enumerate(attacks)},
-        "worst (95%)": interval_form("worst", "ci95"),
-        "share": "{share:.2f}",
-    }
+    # By number: a name may hold any characters.
+    cells = {name: f"{{scores[{number}]:.2f}}" for number, name in enumerate(attacks)}
+    cells |= {"worst (95%)": interval_form("worst", "ci95"), "share": "{share:.2f}"}
+
     mixed = ", ".join(f"{name} {share:.2f}" for name, share in game["attacks"].items() if share)
     notes = [
         f"Value: {metric} {game['trained']:.3f} on training questions, {game['value']:.3f} on these.",
         f"Share: of a defence in the mix that is best in training. Against it attackers mix {mixed}.",
-        "Exploitability: {response}, the best response to it, takes {exploitability:.3f} more.".format(**game),
-        "Adaptive: best responses to each defence. They take {gain:.3f} more, as a mean, than other attacks.".format(
-            **game
-        ),
-        *("{}: {response} takes {gain:.3f} more than {usual}.".format(name, **row) for name, row in rows.items()),
-        "Worst: the lowest of a row; with a probability of .95 all intervals of the column are right.",
+        f"Exploitability: {game['response']}, the best response to it, takes {game['exploitability']:.3f} more.",
+        f"Adaptive: best responses to each defence. They take {game['gain']:.3f} more, as a mean, than other attacks.",
     ]
+    for name, row in rows.items():
+        notes.append(f"{name}: {row['response']} takes {row['gain']:.3f} more than {row['usual']}.")
+    notes.append("Worst: the lowest of a row; with a probability of .95 all intervals of the column are right.")
     return ResultTable.of("defence", rows, cells, notes, f"{metric} of defences under attack")
 
 
 def shared_notes(runs: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """Yields a note for each graph learned from another's discussions, whose tokens are counted there."""
-    rows = [row for metrics in runs for row in metrics["methods"].items()]
-    sources = dict.fromkeys((method, row[LEARNED_FROM]) for method, row in rows if LEARNED_FROM in row)
+    sources: dict[tuple[str, str], None] = {}  # a set in order
+    for metrics in runs:
+        for method, row in metrics["methods"].items():
+            if LEARNED_FROM in row:
+                sources[method, row[LEARNED_FROM]] = None
     for method, source in sources:
         yield f"{method} was learned from the discussions of {source}, whose tokens are counted there, once."

@@ -12,7 +12,17 @@ import pandas as pd
 from markupsafe import Markup
 
 from actors.messages import derive_seed
-from experiments.analysis.compare import KIND, UNATTACKED, Arm, arms_of_trials, clusters_of, merge, methods_in, varied
+from experiments.analysis.compare import (
+    KIND,
+    UNATTACKED,
+    Arm,
+    arms_of_trials,
+    frozen,
+    merge,
+    methods_in,
+    varied,
+    without,
+)
 from experiments.analysis.page import LABELS, REPORT, Section, page, pictures
 from experiments.analysis.result_table import ResultTable, interval_form, plain, row_cells, short_keys, shown
 from experiments.analysis.rounding import rounded
@@ -23,14 +33,14 @@ from experiments.records import start
 from experiments.records.run_files import write_atomically
 from experiments.records.trials import TRIALS, TrialResult, read_results
 
-AVERAGED = ("utility", "strict_em", "f1", "prompt_tokens", "completion_tokens", "calls", "edges", "training_tokens")
+AVERAGED = ["utility", "strict_em", "f1", "prompt_tokens", "completion_tokens", "calls", "edges", "training_tokens"]
 # Measured under attack only, so a mean is over the trials that have the value; of the others, over all or none.
-ATTACKED = ("attack_success", "attack_retrieved", "auc_attacker", "honest_edges_cut")
+ATTACKED = ["attack_success", "attack_retrieved", "auc_attacker", "honest_edges_cut"]
 UTILITY = interval_form("utility", "ci95")
-# Columns of measures, with or without one of the rows that has them.
-OPTIONAL = {
+ALWAYS = ("tokens", "edges")  # columns that there are without any row that has them
+CELLS = {
     "strict EM": ("strict_em", "{strict_em:.3f}|-"),
-    "tokens": ("prompt_tokens", "{tokens:,.0f}"),
+    "tokens": ("tokens", "{tokens:,.0f}"),
     "training tokens": ("training_tokens", "{training_tokens:,.0f}"),
     "edges": ("edges", "{edges:tenths}"),
     **{name.replace("_", " "): (name, f"{{{name}:.3f}}|-") for name in ATTACKED},
@@ -70,35 +80,33 @@ def sweep_rows(
     Trials that differ only in the keys `over` and in their seed become one row. `seed` is for the intervals' draws.
     trials: the arms of each (`arms_of_trials`).
     """
-    arms = {(json.dumps(dict(arm.values), sort_keys=True), arm.method): arm for arm in merge(trials, over)}
+    arms: dict[str, list[Arm]] = {}
+    for arm in merge(trials, over):
+        arms.setdefault(frozen(arm.values), []).append(arm)
     groups: dict[str, list[TrialResult]] = {}
     for result in results:
-        # Sorted, because the order of keys has no meaning. Values can be lists, which cannot be keys.
-        values = {key: value for key, value in result.values.items() if key not in over}
-        groups.setdefault(json.dumps(values, sort_keys=True), []).append(result)
+        groups.setdefault(frozen(without(result.values, over)), []).append(result)
+
     rows = []
     for key, group in groups.items():
         values = json.loads(key)
-        finished = [trial for trial in group if not trial.stopped]
-        stopped = len(group) - len(finished)
+        stopped = [result for result in group if result.stopped]
         # Trials that were stopped early have no evaluation, so only their training utility can be shown.
-        if not finished:
-            utility = rounded(fmean(trial.utility or 0.0 for trial in group))
-            rows.append(SweepRow(values, "", 0, stopped, None, {"training_utility": utility}))
-        # In order of first appearance: trials of one row may have evaluated different methods.
-        for method in dict.fromkeys(method for trial in finished for method in trial.metrics["methods"]):
-            measured = [trial.metrics["methods"][method] for trial in finished if method in trial.metrics["methods"]]
-            low, high = rounded(arms[key, method].interval(derive_seed(seed, "sweep", key, method)))
-            means = rounded(_means(measured))
-            rows.append(SweepRow(values, method, len(measured), stopped, (low, high), means))
+        if len(stopped) == len(group):
+            utility = rounded(fmean(result.utility or 0.0 for result in group))
+            rows.append(SweepRow(values, "", 0, len(stopped), None, {"training_utility": utility}))
+        for arm in arms.get(key, ()):
+            low, high = rounded(arm.interval(derive_seed(seed, "sweep", key, arm.method)))
+            means = rounded(_means(arm.measures))
+            rows.append(SweepRow(values, arm.method, len(arm.measures), len(stopped), (low, high), means))
     return rows
 
 
-def _means(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+def _means(trials: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Averages the measures of trials that all of them have, and those under attack that any has."""
-    measures = pd.DataFrame(rows).reindex(columns=[*AVERAGED, *ATTACKED]).astype(float)
-    averaged = measures[[*AVERAGED]].mean(skipna=False)
-    return dict(pd.concat([averaged, measures[[*ATTACKED]].mean()]).dropna())
+    measures = pd.DataFrame(trials).reindex(columns=AVERAGED + ATTACKED).astype(float)
+    means = pd.concat([measures[AVERAGED].mean(skipna=False), measures[ATTACKED].mean()])
+    return dict(means.dropna())
 
 
 def recorded_rows(folder: Path, seed: int) -> list[SweepRow]:
@@ -111,17 +119,13 @@ def write(folder: Path, rows: Sequence[SweepRow], failed: Mapping[str, str], exp
     """Writes sweep.json and sweep.csv."""
     content = {"experiment": experiment, "rows": [asdict(row) for row in rows], "failed": dict(failed)}
     write_atomically(folder / "sweep.json", (json.dumps(content, indent=2) + "\n").encode())
-    keys = dict.fromkeys(key for row in rows for key in row.values)
-    means = dict.fromkeys(name for row in rows for name in row.means)
-    lines = []
-    for row in rows:
-        values = {key: plain(value) for key, value in row.values.items()}
-        low, high = row.ci95 or ("", "")
-        counts = {"method": row.method, "seeds": row.seeds, "stopped": row.stopped, "ci95_low": low, "ci95_high": high}
-        lines.append({**values, **counts, **row.means})
-    header = [*keys, "method", "seeds", "stopped", "ci95_low", "ci95_high", *means]
+
     # Points of a sweep may set different keys. As objects, so that counts stay integers.
-    table = pd.DataFrame(lines, columns=header, dtype=object)
+    settings = pd.DataFrame([{key: plain(value) for key, value in row.values.items()} for row in rows], dtype=object)
+    counts = pd.DataFrame(rows, dtype=object)[["method", "seeds", "stopped"]]
+    counts[["ci95_low", "ci95_high"]] = [row.ci95 or ("", "") for row in rows]
+    means = pd.DataFrame([row.means for row in rows], dtype=object)
+    table = pd.concat([settings, counts, means], axis="columns")
     write_atomically(folder / "sweep.csv", table.to_csv(index=False, lineterminator="\n").encode())
 
 
@@ -132,9 +136,12 @@ def sweep_table(rows: Sequence[SweepRow], metric: str, model: str, further: Sequ
     """
     keys = list(dict.fromkeys(key for row in rows for key in row.values))
     short = short_keys(keys)
-    known = {name for row in rows for name in row.means}
-    always = ("tokens", "edges")
-    cells = {header: form for header, (name, form) in OPTIONAL.items() if header in always or name in known}
+    measured = {name for row in rows for name in row.means}
+    cells = {}
+    for header, (measure, form) in CELLS.items():
+        if header in ALWAYS or measure in measured:
+            cells[header] = form
+
     body = []
     for row in rows:
         values = [plain(row.values[key]) if key in row.values else "-" for key in keys]
@@ -146,7 +153,7 @@ def sweep_table(rows: Sequence[SweepRow], metric: str, model: str, further: Sequ
         else:
             body.append((*values, row.method, *row_cells([UTILITY, *cells.values()], row.measures), trials))
     return ResultTable(
-        columns=(*(short[key] for key in keys), "method", f"{metric} (95% interval)", *cells, "trials"),
+        columns=(*short.values(), "method", f"{metric} (95% interval)", *cells, "trials"),
         rows=body,
         spare=("strict EM", "training tokens", "trials", "edges"),
         notes=["Tokens are per question; intervals are over questions and seeds, both resampled.", *further],
@@ -155,44 +162,49 @@ def sweep_table(rows: Sequence[SweepRow], metric: str, model: str, further: Sequ
     )
 
 
-def attack_tables(arms: Sequence[Arm], results: Sequence[TrialResult], metric: str, seed: int) -> Iterator[ResultTable]:
-    """Yields a sweep's methods by attacks, and its attacks by costs. Nothing unless it varies the attack alone."""
-    by_place = {(arm.method, arm.values.get(KIND)): arm for arm in arms}
-    methods = methods_in(arms)
+def attack_tables(arms: Sequence[Arm], results: Sequence[TrialResult], metric: str, seed: int) -> list[ResultTable]:
+    """Makes a sweep's table of methods by attacks, and of attacks by costs. None unless it varies the attack alone."""
     kinds = list(dict.fromkeys(arm.values.get(KIND) for arm in arms))
     attacks = [kind for kind in kinds if kind not in UNATTACKED]
     trials = {len(arm.utilities) for arm in arms}
-    if not attacks or len(arms) != len(methods) * len(kinds) or len(trials) > 1:
-        return
-    questions = pd.concat([arm.utilities for arm in arms]).sort_index(axis="columns")
-    utilities = [
-        [by_place[method, kind].utilities.reindex(columns=questions.columns) for kind in attacks] for method in methods
-    ]
-    worst = worst_cases(utilities, seed, clusters=clusters_of(questions))
-    rows = {
-        method: {
+    if not attacks or len(arms) != len(methods_in(arms)) * len(kinds) or len(trials) > 1:
+        return []
+    return [_matrix(arms, kinds, metric, seed), _costs(results, attacks)]
+
+
+def _matrix(arms: Sequence[Arm], kinds: Sequence[Any], metric: str, seed: int) -> ResultTable:
+    """Makes a row for each method: its means by attack, and its worst case."""
+    by_place = {(arm.method, arm.values.get(KIND)): arm for arm in arms}
+    attacks = [kind for kind in kinds if kind not in UNATTACKED]
+    questions = pd.concat([arm.utilities for arm in arms]).sort_index(axis="columns").columns
+    utilities = []
+    for method in methods_in(arms):
+        utilities.append([by_place[method, kind].utilities.reindex(columns=questions) for kind in attacks])
+    worst = worst_cases(utilities, seed, clusters=questions.get_level_values("cluster"))
+
+    rows = {}
+    for method, lowest in zip(methods_in(arms), worst, strict=True):
+        rows[method] = {
             "means": [by_place[method, kind].mean for kind in kinds],
             "worst": lowest.mean,
             "ci95": lowest.ci95,
             "attack": attacks[lowest.attack],
         }
-        for method, lowest in zip(methods, worst, strict=True)
-    }
-    cells = {
-        # By number: a kind may hold any characters.
-        **{str(kind): f"{{means[{number}]:.3f}}" for number, kind in enumerate(kinds)},
-        "worst case": interval_form("worst", "ci95"),
-        "by": "{attack}",
-    }
-    yield ResultTable.of("method", rows, cells, [REACHED], f"{metric} of methods under attacks")
+    # By number: a kind may hold any characters.
+    cells = {str(kind): f"{{means[{number}]:.3f}}" for number, kind in enumerate(kinds)}
+    cells |= {"worst case": interval_form("worst", "ci95"), "by": "{attack}"}
+    return ResultTable.of("method", rows, cells, [REACHED], f"{metric} of methods under attacks")
 
-    measured = [
-        {KIND: result.values.get(KIND), **row} for result in results for row in result.metrics["methods"].values()
-    ]
-    costs = pd.DataFrame(measured).groupby(KIND).max(numeric_only=True).filter(regex="^attack_").reindex(attacks)
+
+def _costs(results: Sequence[TrialResult], attacks: Sequence[Any]) -> ResultTable:
+    """Makes a row for each attack: what it reaches, and what it costs the attacker."""
+    measures = []
+    for result in results:
+        measures += [{**row, KIND: result.values.get(KIND)} for row in result.metrics["methods"].values()]
+    costs = pd.DataFrame(measures).groupby(KIND).max(numeric_only=True).filter(regex="^attack_").reindex(attacks)
     cells = {name.removeprefix("attack_"): f"{{{name}:,.3g}}|-" for name in costs}
     notes = ["The most of all methods and trials; costs are the attacker's, per question."]
-    yield ResultTable.of("attack", costs.to_dict("index"), cells, notes, "What attacks reach and cost")
+    return ResultTable.of("attack", costs.to_dict("index"), cells, notes, "What attacks reach and cost")
 
 
 def write_sweep_report(folder: Path, sections: Iterable[Section]) -> None:
@@ -217,6 +229,27 @@ def sweep_sections(
     papers: tables in the form of the papers. attacks: the `attack_tables`.
     page_of_trial: the address of a trial's page below its folder.
     """
+    axes = varied(results)
+    tables = []
+    if axes:
+        values_by_key = [(key, ", ".join(map(shown, values))) for key, values in axes.items()]
+        tables.append(ResultTable(("setting", "values"), values_by_key, title="What was varied"))
+    embedded = any(model_notes(result.metrics.get("model", "")) for result in results)
+    yield Section("Summary", [EMBEDDED_NOTE] if embedded else [], _facts(folder, results), tables)
+    yield Section("Results", tables=[replace(settings, title="Settings and methods")] if settings.rows else [])
+    yield Section("Attacks", tables=attacks)
+    yield Section("Papers", tables=papers)
+    yield Section("Figures", pictures=tuple(pictures(drawn)))
+
+    headers = ("trial", *axes, "seed", "method", f"{metric} (95% interval)", *TRIAL_COSTS)
+    rows: list[tuple[str, ...]] = []
+    for result in results:
+        rows += _trial_rows(folder, result, list(axes), page_of_trial, columns=len(headers))
+    yield Section("Trials", tables=[ResultTable(headers, rows, title=f"{len(results):,} trials")])
+
+
+def _facts(folder: Path, results: Sequence[TrialResult]) -> dict[str, str]:
+    """Sums up a sweep: its models and data sets, seeds, trials and start."""
     facts = {}
     # Trials may differ in model or data set, and one that was stopped early has no metrics.
     for name, label in LABELS.items():
@@ -228,19 +261,7 @@ def sweep_sections(
     stopped = [result for result in results if result.stopped]
     if stopped:
         facts["Trials"] += f", {len(stopped):,} of them stopped early"
-    facts |= start.facts(folder)
-    axes = varied(results)
-    settings_varied = [(key, ", ".join(map(shown, values))) for key, values in axes.items()]
-    tables = [ResultTable(("setting", "values"), settings_varied, title="What was varied")] if axes else []
-    embedded = any(model_notes(result.metrics.get("model", "")) for result in results)
-    yield Section("Summary", [EMBEDDED_NOTE] if embedded else [], facts, tables)
-    yield Section("Results", tables=[replace(settings, title="Settings and methods")] if settings.rows else [])
-    yield Section("Attacks", tables=attacks)
-    yield Section("Papers", tables=papers)
-    yield Section("Figures", pictures=tuple(pictures(drawn)))
-    headers = ("trial", *axes, "seed", "method", f"{metric} (95% interval)", *TRIAL_COSTS)
-    rows = [row for result in results for row in _trial_rows(folder, result, list(axes), page_of_trial, len(headers))]
-    yield Section("Trials", tables=[ResultTable(headers, rows, title=f"{len(results):,} trials")])
+    return facts | start.facts(folder)
 
 
 def _trial_rows(

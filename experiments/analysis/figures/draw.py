@@ -18,6 +18,8 @@ from experiments.analysis.scores import FinishedRun
 from experiments.records.recorder import RunFolder
 from experiments.records.trials import TrialResult
 
+ATTACKED = "attacked"  # the setting of a run's own arms beside its evaluations without the attack
+
 Figures = dict[str, Figure | None]  # by name; None is not drawn
 
 
@@ -29,28 +31,30 @@ def draw_run(run: RunFolder, metrics: Metrics, timed: bool = False) -> list[Path
     figures: Figures = {}
     metric = metric_of(metrics)
     for graph in run.all_learned():
-        figures |= {f"{graph.name}-{name}": figure for name, figure in edge_heatmaps(graph).items()}
+        for name, figure in edge_heatmaps(graph).items():
+            figures[f"{graph.name}-{name}"] = figure
         figures[f"{graph.name}-learned-graph"] = learned_graph(graph, attacked_agents(run, graph.name))
         figures[f"{graph.name}-learning-curves"] = learning_curves(graph)
     rows = metrics["methods"]
     if DEBATE in rows:
         figures["blueprint-changes"] = condensation(run)
-    hidden = list(control_names(metrics))
-    concluded = {
-        arm.method: arm
-        for arm in arms_of_trials([FinishedRun(run, metrics=metrics)])
-        if rows[arm.method]["utility"] is not None and arm.method not in hidden
-    }
-    twins = metrics.get("clean", {})
-    clean = [replace(concluded.pop(twin), method=name) for name, twin in twins.items() if twin in concluded]
-    arms = list(concluded.values())
-    if clean:
-        attacks = [UNATTACKED[0], "attacked"]
-        both = [replace(arm, values={KIND: "attacked"}) for arm in arms]
-        both += [replace(arm, values={KIND: UNATTACKED[0]}) for arm in clean]
-        figures["attacked-and-clean"] = by_setting(both, {KIND: attacks}, metric)
-    figures |= _costs(arms, metric, timed)
-    return _saved(figures, run.figures)
+
+    # Methods about which nothing is concluded have no utility.
+    controls = list(control_names(metrics))
+    arms = {}
+    for arm in arms_of_trials([FinishedRun(run, metrics=metrics)]):
+        if rows[arm.method]["utility"] is not None and arm.method not in controls:
+            arms[arm.method] = arm
+    clean_arms = []
+    for method, twin in metrics.get("clean", {}).items():
+        if twin in arms:
+            clean_arms.append(replace(arms.pop(twin), method=method, values={KIND: UNATTACKED[0]}))
+    if clean_arms:
+        attacked_arms = [replace(arm, values={KIND: ATTACKED}) for arm in arms.values()]
+        kinds = {KIND: [UNATTACKED[0], ATTACKED]}
+        figures["attacked-and-clean"] = by_setting(attacked_arms + clean_arms, kinds, metric)
+    figures |= _costs(list(arms.values()), metric, timed)
+    return _save(figures, run.figures)
 
 
 def draw_sweep(
@@ -71,19 +75,19 @@ def draw_sweep(
             figures["attackers-position"] = by_position(arms, keys, metric)
             arms = merge(arms, over=[POSITION])
         kinds = sorted(keys.pop(KIND), key=lambda kind: kind not in UNATTACKED)
-        others = {key: values for key, values in keys.items() if key != POSITION}
-        figures["attacks"] = by_setting(arms, {KIND: kinds, **others}, metric)
+        other_keys = {key: values for key, values in keys.items() if key != POSITION}
+        figures["attacks"] = by_setting(arms, {KIND: kinds, **other_keys}, metric)
     # Without any axis there is one setting only, which the figure of costs shows.
     elif keys:
         figures["settings"] = by_setting(arms, keys, metric)
-    if all(key.partition(".")[0] == "data" for key in keys):
+    if all(key.startswith("data.") for key in keys):
         figures["f1-by-supporting"] = f1_by_supporting([trial.answers for trial in trials])
     if PATHS in keys:
         following, reached = path_arms(trials)
         if following:
             figures["paths"] = by_paths(following, reached, metric)
     figures |= _costs(arms, metric, timed)
-    return _saved(figures, folder / "figures")
+    return _save(figures, folder / "figures")
 
 
 def _costs(arms: Sequence[Arm], metric: str, timed: bool) -> Figures:
@@ -95,5 +99,5 @@ def _costs(arms: Sequence[Arm], metric: str, timed: bool) -> Figures:
     return figures
 
 
-def _saved(figures: Mapping[str, Figure | None], folder: Path) -> list[Path]:
+def _save(figures: Mapping[str, Figure | None], folder: Path) -> list[Path]:
     return [save(figure, folder, name) for name, figure in figures.items() if figure is not None]

@@ -4,6 +4,7 @@ Figures are made without pyplot, so that drawing has no global state. They are a
 two-column paper, no text is smaller than 7 points at that size, and colour is never the only sign.
 """
 
+import math
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -33,6 +34,7 @@ LINES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++", "oooo")
 GREY = "#808080"
+NAMED_AGENTS = 16  # more names than this along one panel cannot be read
 FAINT = 0.35  # opacity of single trials behind their mean
 ABSENT: dict[str, Any] = {"facecolor": "white", "edgecolor": "#C8C8C8", "hatch": "//////"}  # a cell without a value
 # Some settings are read only when a file is written.
@@ -56,10 +58,10 @@ UNDATED: dict[str, dict[str, Any]] = {
 
 
 @contextmanager
-def drawing(own: str = "") -> Iterator[None]:
-    """Applies the project's style, then the user's `own`, to everything drawn and saved inside."""
+def drawing(name: str = "") -> Iterator[None]:
+    """Applies the project's style, then the user's of this name, to everything drawn and saved inside."""
     with rc_context(STYLE):
-        styles.use(own_style(own))
+        styles.use(own_style(name))
         yield
 
 
@@ -68,33 +70,39 @@ def own_style(name: str) -> dict[Any, Any]:
 
     Raises UserError where there is none, or its settings are wrong.
     """
-    if not name or name in styles.library:
-        return dict(styles.library[name]) if name else {}
-    error: Exception | str = "there is no such style or file"
+    if not name:
+        return {}
+    if name in styles.library:
+        return dict(styles.library[name])
+    problem = "there is no such style or file"
+    path = Path(name).expanduser()
     # Anything else than a file would be an address to matplotlib.
-    if is_style_file(name) and os.path.isfile(path := Path(name).expanduser()):
+    if is_style_file(name) and os.path.isfile(path):
         try:
-            if settings := rc_params_from_file(path, fail_on_error=True, use_default_template=False):
+            settings = rc_params_from_file(path, fail_on_error=True, use_default_template=False)
+        except (OSError, ValueError) as error:
+            problem = " ".join(str(error).split())
+        else:
+            if settings:
                 return dict(settings)
-            error = "it has no settings"
-        except (OSError, ValueError) as failure:
-            error = failure
+            problem = "it has no settings"
     raise UserError(
-        f"figures.style={name} cannot be read ({' '.join(str(error).split())}); name a file such as mine.mplstyle, or "
-        "a style of matplotlib such as ggplot"
+        f"figures.style={name} cannot be read ({problem}); name a file such as mine.mplstyle, or a style of matplotlib "
+        "such as ggplot"
     )
 
 
 def save(figure: Figure, folder: Path, name: str) -> Path:
     """Saves `name`.pdf, .svg and .png. Equal data give equal files: none has a date. Returns the PNG's path."""
     folder.mkdir(parents=True, exist_ok=True)
-    # Once for all formats.
-    if (layout := figure.get_layout_engine()) is not None:
+    layout = figure.get_layout_engine()
+    if layout is not None:
+        # Once for all formats.
         layout.execute(figure)
         figure.set_layout_engine("none")
     for suffix, metadata in UNDATED.items():
-        figure.savefig(path := folder / f"{name}.{suffix}", metadata=metadata)
-    return path
+        figure.savefig(folder / f"{name}.{suffix}", metadata=metadata)
+    return folder / f"{name}.png"
 
 
 def probabilities() -> Colormap:
@@ -110,15 +118,17 @@ def plain(axes: Axes, grid: str = "both") -> None:
     axes.grid(True, axis=grid, color="#E6E6E6", linewidth=0.6)  # type: ignore[arg-type]
 
 
-def agent_names(agents: Sequence[str], most: int) -> list[str]:
-    """Names agents along an axis. None of more than can be read."""
-    return [agent.replace("_", " ") for agent in agents] if len(agents) <= most else []
+def agent_names(agents: Sequence[str]) -> list[str]:
+    """Names agents along an axis. Empty for more than can be read."""
+    if len(agents) > NAMED_AGENTS:
+        return []
+    return [agent.replace("_", " ") for agent in agents]
 
 
 def panels(count: int, columns: int, height: float, **options: Any) -> tuple[Figure, list[Axes]]:
     """Makes a page-wide figure of `count` panels. Each is `height` inches high; a row has `columns` at most."""
     columns = min(columns, count)
-    rows = -(-count // columns)
+    rows = math.ceil(count / columns)
     figure = Figure(figsize=(PAGE, 0.5 + height * rows), layout="constrained")
     grid = list(figure.subplots(rows, columns, squeeze=False, **options).flat)
     for axes in grid[count:]:
@@ -172,33 +182,20 @@ def offset(i: int, count: int, width: float) -> float:
     return width * ((i + 0.5) / count - 0.5)
 
 
-def bars(axes: Axes, i: int, xs: npt.ArrayLike, heights: npt.ArrayLike, width: float, label: str = "") -> None:
+def new_label(axes: Axes, label: str) -> str:
+    """Returns a label that the panel's legend lacks, and an empty text for one that it has."""
+    labels = axes.get_legend_handles_labels()[1]
+    return "" if label in labels else label
+
+
+def bars(axes: Axes, i: int, xs: Sequence[float], heights: Sequence[float], width: float, label: str = "") -> None:
     """Draws the i-th method's bars in its colour and hatching."""
-    look: Any = {"color": "white", "edgecolor": colour(i), "hatch": nth(HATCHES, i)}
-    known = axes.get_legend_handles_labels()[1]
-    axes.bar(np.atleast_1d(xs), np.atleast_1d(heights), width, label="" if label in known else label, **look)
-
-
-def points(
-    axes: Axes,
-    i: int,
-    xs: npt.ArrayLike,
-    means: npt.ArrayLike,
-    intervals: Sequence[tuple[float, float]],
-    label: str = "",
-    line: str = "",
-    faint: float = 1.0,
-) -> None:
-    """Draws the i-th method's means, joined by `line`, with their intervals: vertical bars of opacity `faint`."""
-    ends = np.array(intervals)
-    axes.vlines(xs, ends[:, 0], ends[:, 1], color=colour(i), linewidth=0.8, alpha=faint)
-    look: Any = {"color": colour(i), "marker": nth(MARKERS, i), "markersize": 4.5, "markeredgewidth": 0}
-    look["label"] = "" if label in axes.get_legend_handles_labels()[1] else label
-    axes.plot(np.atleast_1d(xs), np.atleast_1d(means), linestyle=line, linewidth=0.9, **look)
-
-
-def trials(axes: Axes, xs: npt.ArrayLike, values: Sequence[float], ink: str = "black") -> None:
-    """Draws a faint point for each trial. A single one has none: its point is its mean."""
-    if len(values) > 1:
-        look: Any = {"color": ink, "markersize": 2.5, "markeredgewidth": 0, "alpha": FAINT}
-        axes.plot(np.broadcast_to(xs, len(values)), values, "o", **look)
+    axes.bar(
+        xs,
+        heights,
+        width,
+        label=new_label(axes, label),
+        color="white",
+        edgecolor=colour(i),
+        hatch=nth(HATCHES, i),
+    )

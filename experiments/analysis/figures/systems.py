@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 
 from actors.messages import FieldKind, Trace
@@ -17,6 +18,7 @@ from topologies.systems.bdog_graph import Blueprint, Change, change, read_triple
 DEBATE = "bdog"  # the method whose debaters state graphs
 PATHS = "systems.paths"
 SUPPORTING = "supporting"  # the tag of questions whose data set names the documents that they rest on
+CHANGES = {"updated": "attributes updated", "pruned": "pruned", "added": "added"}
 
 Changes = dict[int, list[Change]]  # of all discussions, by round
 
@@ -30,20 +32,21 @@ def condensation(run: RunFolder) -> Figure | None:
     within, between = changes(run.traces(f"evaluate-{DEBATE}"))
     if not within:
         return None
-    figure, panels = style.panels(2, 2, 2.1, sharey=True)
-    titles = ("from the proponent's graph to the opponent's", "from the round before")
-    names = {"updated": "attributes updated", "pruned": "pruned", "added": "added"}
-    for axes, by_round, title in zip(panels, (within, between), titles, strict=True):
+    figure, panels = style.panels(2, 2, height=2.1, sharey=True)
+    panels[0].set_title("from the proponent's graph to the opponent's")
+    panels[1].set_title("from the round before")
+    for axes, by_round in zip(panels, (within, between), strict=True):
         rounds = sorted(by_round)
-        for place, (name, label) in enumerate(names.items()):
-            means = [float(np.mean([getattr(change, name) for change in by_round[number]])) for number in rounds]
-            style.bars(axes, place, np.array(rounds) + 0.26 * (place - 1), means, 0.24, label)
-        axes.set_title(title)
+        for place, (measure, label) in enumerate(CHANGES.items()):
+            numbers = ([getattr(change, measure) for change in by_round[number]] for number in rounds)
+            means = [float(np.mean(values)) for values in numbers]
+            xs = [number + 0.26 * (place - 1) for number in rounds]
+            style.bars(axes, place, xs, means, width=0.24, label=label)
         axes.set_xlabel("round")
         axes.set_xticks(rounds)
         style.plain(axes)
     panels[0].set_ylabel("changes per discussion")
-    style.legend_above(figure, panels[0], 3)
+    style.legend_above(figure, panels[0], columns=3)
     return figure
 
 
@@ -51,20 +54,25 @@ def changes(traces: Iterable[Trace]) -> tuple[Changes, Changes]:
     """Returns the changes within each round, and those from the round before."""
     within: Changes = {}
     between: Changes = {}
-    debaters = (PROPONENT.name, OPPONENT.name)
     for trace in traces:
-        graphs = {turn.id: read_triples(turn.values(FieldKind.TRIPLE)) for turn in trace.turns}
-        first = (graphs[turn.id] for turn in trace.turns if turn.agent not in debaters)
-        last = next(first, Blueprint())
-        sides = [graphs[turn.id] for turn in trace.turns if turn.agent in debaters]
-        for number, (support, challenge) in enumerate(zip(sides[::2], sides[1::2], strict=False), 1):
+        sides = []  # the graphs of proponent and opponent, in turn
+        graph = None  # of the last turn that stated one; at first of the turn before the debate
+        for turn in trace.turns:
+            stated = read_triples(turn.values(FieldKind.TRIPLE))
+            if turn.agent in (PROPONENT.name, OPPONENT.name):
+                sides.append(stated)
+            elif graph is None:
+                graph = stated
+
+        graph = graph or Blueprint()
+        for number, (support, challenge) in enumerate(zip(sides[::2], sides[1::2], strict=False), start=1):
             # A side that stated no graph left it as it was.
-            before = last
-            affirmative = support or before
-            last = challenge or affirmative
-            within.setdefault(number, []).append(change(affirmative, last))
+            previous = graph
+            affirmative = support or previous
+            graph = challenge or affirmative
+            within.setdefault(number, []).append(change(affirmative, graph))
             if number > 1:
-                between.setdefault(number, []).append(change(before, last))
+                between.setdefault(number, []).append(change(previous, graph))
     return within, between
 
 
@@ -77,27 +85,29 @@ def path_arms(trials: Sequence[FinishedRun]) -> tuple[list[Arm], dict[tuple[str,
     arms = []
     reached: dict[tuple[str, int], list[int]] = {}
     for trial in trials:
-        most = int(trial.values[PATHS])
+        limit = int(trial.values[PATHS])
         for method, answers in trial.answers.items():
             if answers["path_count"].notna().any():
-                reached.setdefault((method, most), []).append(int((answers["path_count"] >= most).sum()))
+                questions = int((answers["path_count"] >= limit).sum())
+                reached.setdefault((method, limit), []).append(questions)
                 scores = answers["acc_star"].fillna(answers["utility"])
-                arms.append(trial_arm(method, {PATHS: most}, trial.seed, scores, scores.index))
+                arms.append(trial_arm(method, {PATHS: limit}, trial.seed, scores, clusters=scores.index))
     return merge(arms), reached
 
 
 def by_paths(arms: Sequence[Arm], reached: Mapping[tuple[str, int], Sequence[int]], metric: str) -> Figure:
     """Draws accuracy by the most paths that an answer may rest on. Bars count the questions with so many paths."""
-    numbers = sorted({most for _, most in reached})
+    limits = sorted({limit for _, limit in reached})
     methods = methods_in(arms)
     figure = Figure(figsize=(style.COLUMN, 2.6), layout="constrained")
     axes = figure.add_subplot()
     bars = axes.twinx()
-    for (method, most), counts in reached.items():
+    for (method, limit), counts in reached.items():
         place = methods.index(method)
-        x = most + style.offset(place, len(methods), 0.6)
-        style.bars(bars, place, x, float(np.mean(counts)), 0.6 / len(methods))
-    over(axes, arms, PATHS, numbers, joined=True)
+        x = limit + style.offset(place, len(methods), 0.6)
+        style.bars(bars, place, [x], [float(np.mean(counts))], width=0.6 / len(methods))
+    over(axes, arms, PATHS, limits, with_lines=True)
+
     # The lines in front of the bars, which belong to the other axis.
     axes.set_zorder(bars.get_zorder() + 1)
     axes.patch.set_visible(False)
@@ -115,11 +125,12 @@ def f1_by_supporting(trials: Sequence[Answers]) -> Figure | None:
     """
     name = "supporting documents of a question"
     arms = []
-    numbers = set()
     for place, trial in enumerate(trials):
         for method, answers in trial.items():
-            supporting = answers["tags"].map(lambda tags: dict(tags).get(SUPPORTING))
+            supporting = pd.Series([dict(tags).get(SUPPORTING) for tags in answers["tags"]], answers.index)
             for number, scores in answers["f1"].groupby(supporting):
-                arms.append(trial_arm(method, {name: number}, place, scores, scores.index))
-                numbers.add(number)
-    return over_keys(merge(arms), {name: sorted(numbers)}, "F1") if len(numbers) > 1 else None
+                arms.append(trial_arm(method, {name: number}, place, scores, clusters=scores.index))
+    numbers = sorted({arm.values[name] for arm in arms})
+    if len(numbers) < 2:
+        return None
+    return over_keys(merge(arms), {name: numbers}, "F1")

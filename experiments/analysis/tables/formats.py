@@ -6,7 +6,7 @@ Measured and reported figures are in separate blocks, whose headings name which 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import groupby
+from itertools import accumulate, groupby, product
 from pathlib import Path
 
 import pandas as pd
@@ -74,163 +74,174 @@ class ShownTable(ResultTable):
     @property
     def rules(self) -> list[tuple[str, int, int]]:
         """Groups with their first and last columns; the names of rows are column 1. Empty without any group."""
-        rules = []
-        last = 1
-        for name, width in self.groups:
-            rules.append((name, last + 1, last + width))
-            last += width
-        return rules if any(name for name, _ in self.groups) else []
+        if not any(name for name, _ in self.groups):
+            return []
+        ends = accumulate((width for _, width in self.groups), initial=1)
+        return [(name, end - width + 1, end) for (name, width), end in zip(self.groups, list(ends)[1:], strict=True)]
 
     @property
     def headers(self) -> list[str]:
         """Columns with their groups, for formats that have one row of headers."""
-        groups = [name for name, width in self.groups for _ in range(width)]
-        named = zip(["", *groups], self.columns, strict=True)
-        return [f"{group}: {column}" if group else column for group, column in named]
+        groups = [""]
+        for name, width in self.groups:
+            groups += [name] * width
+        return [f"{group}: {column}".removeprefix(": ") for group, column in zip(groups, self.columns, strict=True)]
 
 
 def block(
-    heading: str, rows: Mapping[str, Sequence[Cell]], best: Sequence[Callable[..., float] | None]
+    heading: str, rows: Mapping[str, Sequence[Cell]], choices: Sequence[Callable[..., float] | None]
 ) -> Iterator[tuple[str, ...]]:
     """Yields a heading and the rows below it. The best of a column is marked, unless all are equal.
 
-    rows: the cells by the name of their row. best: of each column `max` or `min`, or None for one that has no best.
+    rows: the cells by the name of their row.
+    choices: what finds the best of each column, `max` or `min`; None for one that has no best.
     """
     yield (heading,)
-    tops = []
-    for column, choose in enumerate(best):
-        values = {cells[column][1] for cells in rows.values()} - {None}
-        tops.append(choose(values) if choose and len(values) > 1 else None)
+    best = []
+    for choose, *column in zip(choices, *rows.values(), strict=True):
+        values = {value for _, value in column if value is not None}
+        best.append(choose(values) if choose and len(values) > 1 else None)
     for name, cells in rows.items():
-        texts = [
-            Best(shown) if top is not None and value == top else shown
-            for (shown, value), top in zip(cells, tops, strict=True)
-        ]
+        texts = []
+        for (text, value), best_value in zip(cells, best, strict=True):
+            is_best = value is not None and value == best_value
+            texts.append(Best(text) if is_best else text)
         yield (name, *texts)
 
 
 def lay_out(
-    table: PaperTable, measured: Sequence[MeasuredBlock], figures: Sequence[ReportedFigure], runs: Sequence[FinishedRun]
+    table: PaperTable, blocks: Sequence[MeasuredBlock], figures: Sequence[ReportedFigure], runs: Sequence[FinishedRun]
 ) -> ShownTable:
     """Lays out a table: measured blocks first, then reported ones, by model."""
     rows: list[tuple[str, ...]] = []
     # For costs most is not best.
-    best = [None if column.measure in COSTS else max for column in table.columns]
-    for of_model in measured:
+    choices = [None if column.measure in COSTS else max for column in table.columns]
+    for measured in blocks:
         cells = {}
-        for row, of_row in of_model.rows:
-            placed = zip(table.columns, of_row, strict=True)
-            cells[row.label] = [(text(table, column, cell), cell.mean) for column, cell in placed]
-        rows += block(f"Measured here: {of_model.label}", cells, best)
+        for row in measured.rows:
+            columns = [(column, row.cells[column.name]) for column in table.columns]
+            cells[row.row.label] = [(cell_text(table, column, cell), cell.mean) for column, cell in columns]
+        rows += block(f"Measured here: {measured.label}", cells, choices)
+
     # A dict keeps the order of first appearance, which is the paper's.
-    for paper, number, model in dict.fromkeys((figure.paper, figure.table, figure.model) for figure in figures):
+    reports: dict[tuple[str, str, str], dict[tuple[str, str], str]] = {}
+    for figure in figures:
+        report = reports.setdefault((figure.paper, figure.table, figure.model), {})
+        report[figure.system, figure.column] = figure.printed
+    for (paper, number, model), report in reports.items():
         rows.append((f"Reported by {paper} (Table {number}), not measured here: {model}",))
-        for row in table.rows:
-            printed = {
-                figure.column: figure.printed
-                for figure in figures
-                if (figure.paper, figure.table, figure.model, figure.system) == (paper, number, model, row.key)
-            }
-            # Rows that a paper does not report are left out; single blanks stay, so that columns line up.
-            if printed:
-                rows.append((row.label, *(printed.get(column.name, "") for column in table.columns)))
+        for paper_row in table.rows:
+            # Single blanks stay, so that columns line up; rows that a paper does not report are left out.
+            printed = [report.get((paper_row.key, column.name), "") for column in table.columns]
+            if any(printed):
+                rows.append((paper_row.label, *printed))
+
     # Neighbouring columns of one group share a heading; the same group further on gets another one.
     groups = groupby(column.group for column in table.columns)
     return ShownTable(
         name=table.name,
-        title=" ".join(_captions(table, measured, runs)),
+        title=" ".join(_captions(table, blocks, runs)),
         groups=tuple((group, len(list(columns))) for group, columns in groups),
         columns=("", *(column.name for column in table.columns)),
         rows=rows,
-        notes=tuple(_notes(table, measured, figures, runs)),
+        notes=tuple(_notes(table, blocks, figures, runs)),
     )
 
 
-def text(table: PaperTable, column: PaperColumn, cell: MeasuredCell) -> str:
+def cell_text(table: PaperTable, column: PaperColumn, cell: MeasuredCell) -> str:
     """Writes the mean with its interval, in the paper's units; costs without one."""
     if cell.mean is None or cell.ci95 is None:
         return ""
-    if column.measure in COSTS:
+    if column.measure == "calls":
         # Calls are few enough for a decimal to matter.
-        return f"{cell.mean:,.1f}" if column.measure == "calls" else f"{cell.mean:,.0f}"
+        return f"{cell.mean:,.1f}"
+    if column.measure in COSTS:
+        return f"{cell.mean:,.0f}"
+    low, high = cell.ci95
     # One decimal of a percentage and three of a fraction are the same precision.
     if table.percent:
-        return "{:.1f} ({:.1f}–{:.1f})".format(*(100 * value for value in (cell.mean, *cell.ci95)))
-    return "{:.3f} ({:.3f}–{:.3f})".format(cell.mean, *cell.ci95)
+        return f"{100 * cell.mean:.1f} ({100 * low:.1f}–{100 * high:.1f})"
+    return f"{cell.mean:.3f} ({low:.3f}–{high:.3f})"
 
 
-def _captions(table: PaperTable, measured: Sequence[MeasuredBlock], runs: Sequence[FinishedRun]) -> Iterator[str]:
+def _captions(table: PaperTable, blocks: Sequence[MeasuredBlock], runs: Sequence[FinishedRun]) -> Iterator[str]:
     """Yields the caption, the numbers of questions, and the data sets that differ."""
     yield table.caption
-    same = []
+    rows = [row for measured in blocks for row in measured.rows]
+    as_in_paper = []
     different = []
-    for place, column in enumerate(table.columns):
+    for column in table.columns:
         # The largest over rows and blocks: one that lacks some questions does not shrink the evaluation set.
-        asked = max((cells[place].questions for of_model in measured for _, cells in of_model.rows), default=0)
-        if asked and asked == column.size:
-            same.append(f"{column.name} {asked:,}")
-        elif asked and column.size is not None:
-            different.append(f"{column.name} {asked:,} (paper {column.size:,})")
+        questions = max((row.cells[column.name].questions for row in rows), default=0)
+        if questions and questions == column.size:
+            as_in_paper.append(f"{column.name} {questions:,}")
+        elif questions and column.size is not None:
+            different.append(f"{column.name} {questions:,} (paper {column.size:,})")
     if different:
         yield f"Not the paper's evaluation sets; questions evaluated: {', '.join(different)}."
-    if same:
-        yield f"As many questions as in the paper: {', '.join(same)}."
+    if as_in_paper:
+        yield f"As many questions as in the paper: {', '.join(as_in_paper)}."
+
     evaluated = {run.metrics["dataset"] for run in runs}
-    # A generated data set fills the columns of the real one, so these are not reported as empty.
-    covered = set(evaluated)
     for generated, real in GENERATED.items():
-        if generated in evaluated:
-            covered.add(real)
-            if real in table.data:
-                yield INSTEAD.format(real=DATA[real], generated=generated)
-    lacking = [DATA.get(data, data) for data in table.data if data not in covered]
+        if generated in evaluated and real in table.data:
+            yield INSTEAD.format(real=DATA[real], generated=generated)
+    # A generated data set fills the columns of the real one, so these are not reported as empty.
+    evaluated |= {GENERATED.get(data, data) for data in evaluated}
+    lacking = [DATA.get(data, data) for data in table.data if data not in evaluated]
     if lacking:
         yield f"Not evaluated, and empty: {', '.join(lacking)}."
 
 
 def _notes(
-    table: PaperTable, measured: Sequence[MeasuredBlock], figures: Sequence[ReportedFigure], runs: Sequence[FinishedRun]
+    table: PaperTable, blocks: Sequence[MeasuredBlock], figures: Sequence[ReportedFigure], runs: Sequence[FinishedRun]
 ) -> Iterator[str]:
     seeds = len({run.config.seed for run in runs})
     over = f"questions and {seeds} seeds" if seeds > 1 else "questions (one seed)"
     yield f"Measured: mean and 95% bootstrap interval over {over}; the best of a column is bold."
     if figures:
         yield REPORTED
-    rows = [row for of_model in measured for row in of_model.rows]
-    if any(0 < cell.questions < FEWEST for _, cells in rows for cell in cells):
+    rows = [row for measured in blocks for row in measured.rows]
+    if any(0 < cell.questions < FEWEST for row in rows for cell in row.cells.values()):
         yield f"Cells with fewer than {FEWEST} questions are empty."
-    evaluated = {row.key for row, _ in rows}
+    evaluated = {row.row.key for row in rows}
     absent = [row.label for row in table.rows if row.key not in evaluated]
     if absent:
         yield f"Not run: {', '.join(absent)}."
     if any(column.measure == JUDGED for column in table.columns):
         yield from _judge_notes(runs)
     yield from dict.fromkeys(note for run in runs for note in model_notes(run.metrics["model"]))
-    for of_model in measured:
-        for data, compared in of_model.compared.items():
+    for measured in blocks:
+        for data, tests in measured.compared.items():
             name = DATA.get(data, data)
-            yield from (f"{of_model.label}, {name}: {line}" for line in verdicts(compared, "utility"))
+            yield from (f"{measured.label}, {name}: {line}" for line in verdicts(tests, "utility"))
     yield from table.notes
+    yield from _doubts(figures)
+    if table.missing:
+        yield f"For a full reproduction this project lacks: {'; '.join(table.missing)}."
+
+
+def _doubts(figures: Sequence[ReportedFigure]) -> Iterator[str]:
+    """Yields a note on each reason for which reported figures are doubtful."""
     doubts: dict[str, list[str]] = {}
     for figure in figures:
         if figure.doubt:
             doubts.setdefault(figure.doubt, []).append(f"{figure.system} with {figure.model}, {figure.column}")
     for reason, doubtful in doubts.items():
-        named = "; ".join(doubtful)
+        names = "; ".join(doubtful)
         if len(doubtful) > MOST_DOUBTFUL:
-            named = f"{'; '.join(doubtful[:3])} and {len(doubtful) - 3} more"
-        yield f"Doubtful (?), {named}: {reason}."
-    if table.missing:
-        yield f"For a full reproduction this project lacks: {'; '.join(table.missing)}."
+            names = f"{'; '.join(doubtful[:3])} and {len(doubtful) - 3} more"
+        yield f"Doubtful (?), {names}: {reason}."
 
 
 def _judge_notes(runs: Sequence[FinishedRun]) -> Iterator[str]:
-    judged = [run.metrics["judged"] for run in runs if "judged" in run.metrics]
-    if not judged:
+    summaries = [run.metrics["judged"] for run in runs if "judged" in run.metrics]
+    if not summaries:
         yield NO_JUDGE
-    for judge, right in sorted({(summary["judge"], summary.get("right", GRADED.right)) for summary in judged}):
+    judges = {(summary["judge"], summary.get("right", GRADED.right)) for summary in summaries}
+    for judge, right in sorted(judges):
         yield f"A judged answer is one that {judge} {right}."
-    if any(summary["judge"] == EMBEDDED for summary in judged):
+    if any(judge == EMBEDDED for judge, _ in judges):
         yield EMBEDDED_JUDGE_NOTE
 
 
@@ -242,18 +253,18 @@ def write_tables(folder: Path, experiment: str, runs: Sequence[FinishedRun], see
     """
     tables = tables_of(experiment)
     # A method in one table of the experiment must not turn up as unknown in another.
-    named = {row.method for table in tables for row in table.rows}
+    methods = {row.method for table in tables for row in table.rows}
     layouts = []
     for table in tables:
         if any(is_of(run, table.data) for run in runs):
             figures = reported(table.name)
-            measured = measure(table, runs, seed, named)
-            layout = lay_out(table, measured, figures, runs)
+            blocks = measure(table, runs, seed, methods)
+            layout = lay_out(table, blocks, figures, runs)
             (folder / TABLES).mkdir(exist_ok=True)
             path = folder / TABLES / table.name
             write_atomically(path.with_suffix(".md"), markdown(layout).encode())
             write_atomically(path.with_suffix(".tex"), latex(layout).encode())
-            write_atomically(path.with_suffix(".csv"), table_csv(table, measured, figures).encode())
+            write_atomically(path.with_suffix(".csv"), table_csv(table, blocks, figures).encode())
             print(f"In the form of the paper: {visible(str(path))}.md, .tex and .csv")
             layouts.append(layout)
     return layouts
@@ -302,27 +313,27 @@ TEMPLATES.filters["latex"] = lambda text: text.translate(ESCAPED)
 TEMPLATES.filters["markdown"] = lambda text: re.sub(r"[\\|*_<`\[]", r"\\\g<0>", text)
 
 
-def table_csv(table: PaperTable, measured: Sequence[MeasuredBlock], figures: Sequence[ReportedFigure]) -> str:
+def table_csv(table: PaperTable, blocks: Sequence[MeasuredBlock], figures: Sequence[ReportedFigure]) -> str:
     """Writes a line for every figure. Its `source` is measured (fractions, with intervals) or reported (as printed)."""
     lines = []
-    for of_model in measured:
-        for row, cells in of_model.rows:
-            for column, cell in zip(table.columns, cells, strict=True):
-                # Empty, not 0, where there is no figure. Floating-point error must not change the file.
-                mean, low, high = rounded((cell.mean, *(cell.ci95 or ("", ""))))
-                line = {
-                    "source": "measured",
-                    "model": of_model.label,
-                    "system": row.key,
-                    "label": row.label,
-                    "column": column.name,
-                    "value": mean,
-                    "ci95_low": low,
-                    "ci95_high": high,
-                    "questions": cell.questions,
-                    "paper_questions": column.size,
-                }
-                lines.append(line)
+    for measured in blocks:
+        for row, column in product(measured.rows, table.columns):
+            cell = row.cells[column.name]
+            # Empty, not 0, where there is no figure. Floating-point error must not change the file.
+            low, high = rounded(cell.ci95 or ("", ""))
+            line = {
+                "source": "measured",
+                "model": measured.label,
+                "system": row.row.key,
+                "label": row.row.label,
+                "column": column.name,
+                "value": rounded(cell.mean),
+                "ci95_low": low,
+                "ci95_high": high,
+                "questions": cell.questions,
+                "paper_questions": column.size,
+            }
+            lines.append(line)
     # A paper may report systems that the table here has no row for: these keep their key as label.
     labels = {row.key: row.label for row in table.rows}
     for figure in figures:

@@ -1,7 +1,7 @@
 """Measures the cells of a paper's table. A block has the rows of one setting."""
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from actors.messages import derive_seed
-from experiments.analysis.compare import compare_pairs, merge, trial_arm
+from experiments.analysis.compare import compare_pairs, frozen, merge, trial_arm
 from experiments.analysis.intervals import ScoreGroup, mean_interval
 from experiments.analysis.result_table import plain
 from experiments.analysis.run_facts import Metrics
@@ -26,20 +26,22 @@ def methods_of(run: FinishedRun) -> list[str]:
     return [method for method in run.answers if method not in broken(run.metrics)]
 
 
-def had(run: FinishedRun, values: Mapping[str, Any]) -> bool:
+def has_setting(run: FinishedRun, values: Mapping[str, Any]) -> bool:
     """True if the run had a setting. Its varied values come before its configuration."""
-    own = run.values if values.keys() <= run.values.keys() else run.config.by_key
-    return values.items() <= own.items()
+    settings = run.values if values.keys() <= run.values.keys() else run.config.by_key
+    return values.items() <= settings.items()
 
 
 def is_of(run: FinishedRun, data: Collection[str]) -> bool:
     """True if the run evaluated one of these data sets, or a generated one in its place."""
-    return not {run.metrics["dataset"], GENERATED.get(run.metrics["dataset"])}.isdisjoint(data)
+    evaluated = run.metrics["dataset"]
+    return evaluated in data or GENERATED.get(evaluated) in data
 
 
 def counts(run: FinishedRun, table: PaperTable, column: PaperColumn) -> bool:
     """True if its questions may count in a column: it is of the column's data set and split."""
-    return is_of(run, (column.data,) if column.data else table.data) and column.split in ("", run.config.data.split)
+    data = (column.data,) if column.data else table.data
+    return is_of(run, data) and column.split in ("", run.config.data.split)
 
 
 def scores_of(run: FinishedRun, method: str, columns: Sequence[PaperColumn], measure: str) -> pd.Series:
@@ -49,8 +51,8 @@ def scores_of(run: FinishedRun, method: str, columns: Sequence[PaperColumn], mea
         the answer where it was not recorded; that data set's `utility` is the lenient one.
     """
     answers = run.answers[method]
-    counted = [any(column.takes(dict(tags)) for column in columns) for tags in answers["tags"]]
-    answers = answers[counted]
+    tags = answers["tags"].map(dict)
+    answers = answers[[any(column.takes(question_tags) for column in columns) for question_tags in tags]]
     scores = answers.get(measure, pd.Series()).astype(float)
     if measure == "strict_em":
         for question, answer in answers[scores.isna()].iterrows():
@@ -74,14 +76,23 @@ class MeasuredCell:
 
 
 @dataclass(frozen=True, slots=True)
+class MeasuredRow:
+    """Row with the runs that it is measured in, and its cells by the name of the column."""
+
+    row: PaperRow
+    runs: Sequence[FinishedRun]
+    cells: Mapping[str, MeasuredCell]
+
+
+@dataclass(frozen=True, slots=True)
 class MeasuredBlock:
-    """Measurements with one model and setting: rows with a cell for every column.
+    """Measurements with one model and setting.
 
     compared: the row `ours` against each other one, by data set.
     """
 
     label: str
-    rows: tuple[tuple[PaperRow, tuple[MeasuredCell, ...]], ...]
+    rows: Sequence[MeasuredRow]
     compared: Mapping[str, Mapping[str, Metrics]]
 
 
@@ -94,38 +105,56 @@ def measure(
     the experiment names (`elsewhere`). seed: of the draws of intervals and tests.
     """
     # A setting in a row's key tells rows apart and a data set tells columns apart; all others make blocks.
-    fixed = {key for row in table.rows for key in row.values}
+    row_settings = {key for row in table.rows for key in row.values}
     blocks: dict[str, list[FinishedRun]] = {}
     for run in runs:
-        rest = {k: v for k, v in run.values.items() if k not in fixed and k.partition(".")[0] != "data"}
-        blocks.setdefault(json.dumps([run.metrics["model"], rest], sort_keys=True), []).append(run)
+        keys = [key for key in run.values if key not in row_settings and not key.startswith("data.")]
+        settings = {key: run.values[key] for key in keys}
+        blocks.setdefault(frozen([run.metrics["model"], settings]), []).append(run)
+
     models = [json.loads(key)[0] for key in blocks]
-    named = {*elsewhere, *(row.method for row in table.rows)}
-    measured = []
-    for (key, own), model in zip(blocks.items(), models, strict=True):
+    table_methods = {*elsewhere, *(row.method for row in table.rows)}
+    measured_blocks = []
+    for key, block_runs in blocks.items():
         # The model's name, with all varied settings where several blocks share a model.
-        settings = [f"{name}={plain(value)}" for name, value in json.loads(key)[1].items()]
-        label = model if models.count(model) == 1 else ", ".join([model, *settings])
-        drawn = derive_seed(seed, "table", table.name, key)
-        others = dict.fromkeys(method for run in own for method in methods_of(run) if method not in named)
-        # Rows without a run are left out; the notes list them.
-        rows, runs_of = [], {}
-        for row in (*table.rows, *(PaperRow(method, method) for method in others)):
-            if of_row := [run for run in own if row.method in methods_of(run) and had(run, row.values)]:
-                groups = {column.name: _group(table, column, row, of_row) for column in table.columns}
-                cells = (_cell(column, groups, derive_seed(drawn, row.key, column.name)) for column in table.columns)
-                rows.append((row, tuple(cells)))
-                runs_of[row.key] = of_row
-        compared = dict(_compared(table, [row for row, _ in rows], runs_of, drawn))
-        measured.append(MeasuredBlock(label, tuple(rows), compared))
-    return measured
+        label, settings = json.loads(key)
+        if models.count(label) > 1:
+            label = ", ".join([label, *(f"{name}={plain(value)}" for name, value in settings.items())])
+        block_seed = derive_seed(seed, "table", table.name, key)
+        methods = dict.fromkeys(method for run in block_runs for method in methods_of(run))
+        own_rows = [PaperRow(method, method) for method in methods if method not in table_methods]
+        rows = []
+        for row in (*table.rows, *own_rows):
+            row_runs = [run for run in block_runs if row.method in methods_of(run) and has_setting(run, row.values)]
+            # Rows without a run are left out; the notes list them.
+            if row_runs:
+                rows.append(MeasuredRow(row, row_runs, _cells(table, row, row_runs, block_seed)))
+        measured_blocks.append(MeasuredBlock(label, rows, _compare(table, rows, block_seed)))
+    return measured_blocks
+
+
+def _cells(table: PaperTable, row: PaperRow, runs: Sequence[FinishedRun], seed: int) -> dict[str, MeasuredCell]:
+    groups = {}
+    for column in table.columns:
+        group = _group(table, column, row, runs)
+        if group is not None:
+            groups[column.name] = group
+    cells = {}
+    for column in table.columns:
+        names = column.mean_of or (column.name,)
+        cell_groups = [groups[name] for name in names if name in groups]
+        # A mean of fewer columns than the paper's would be another measure.
+        if len(cell_groups) < len(names):
+            cell_groups = []
+        cells[column.name] = _cell(cell_groups, derive_seed(seed, row.key, column.name))
+    return cells
 
 
 def _group(table: PaperTable, column: PaperColumn, row: PaperRow, runs: Sequence[FinishedRun]) -> ScoreGroup | None:
     """Scores of a column's questions in the runs of its data set. None for means and without scores."""
     trials = [run for run in runs if not column.mean_of and counts(run, table, column)]
     scores = [scores_of(run, row.method, [column], column.measure) for run in trials]
-    if not sum(map(len, scores)):
+    if not any(map(len, scores)):
         return None
     # All questions of the data set, not the column's alone: groups of one origin need the same columns.
     clusters = pd.concat([run.answers[row.method]["cluster"] for run in trials]).groupby(level=0).first()
@@ -137,49 +166,51 @@ def _group(table: PaperTable, column: PaperColumn, row: PaperRow, runs: Sequence
     )
 
 
-def _cell(column: PaperColumn, groups: Mapping[str, ScoreGroup | None], seed: int) -> MeasuredCell:
-    names = column.mean_of or (column.name,)
-    measured = [group for name in names if (group := groups[name]) is not None]
-    # A mean of fewer columns than the paper's would be another measure.
-    if len(measured) < len(names):
-        return MeasuredCell(None, None, 0)
+def _cell(groups: Sequence[ScoreGroup], seed: int) -> MeasuredCell:
+    """Averages the means of groups. Empty without any, and where one has too few questions."""
     questions = 0
-    for origin in dict.fromkeys(group.origin for group in measured):
+    for origin in dict.fromkeys(group.origin for group in groups):
         # A question that counts in several columns (a hop and a modality) is counted once.
-        asked = np.array([np.isfinite(group.values) for group in measured if group.origin == origin]).any(axis=0)
+        asked = np.array([np.isfinite(group.values) for group in groups if group.origin == origin]).any(axis=0)
         questions += int(asked.sum(axis=1).max())
-    if any(np.isfinite(group.values).sum(axis=1).max() < FEWEST for group in measured):
+    sizes = [np.isfinite(group.values).sum(axis=1).max() for group in groups]
+    if min(sizes, default=0) < FEWEST:
         return MeasuredCell(None, None, questions)
-    mean = sum(float(np.nanmean(group.values)) for group in measured) / len(measured)
-    return MeasuredCell(mean, mean_interval(measured, seed), questions)
+    mean = sum(float(np.nanmean(group.values)) for group in groups) / len(groups)
+    return MeasuredCell(mean, mean_interval(groups, seed), questions)
 
 
-def _compared(
-    table: PaperTable, rows: Sequence[PaperRow], runs: Mapping[str, Sequence[FinishedRun]], seed: int
-) -> Iterator[tuple[str, dict[str, Metrics]]]:
+def _compare(table: PaperTable, rows: Sequence[MeasuredRow], seed: int) -> dict[str, dict[str, Metrics]]:
     """Compares the row `ours` with each other one, by data set. The last that ran takes its place.
 
     Over all questions of the data set that any column counts, Holm-adjusted within the data set.
     """
+    compared = {}
     for data in table.data:
-        columns = [column for column in table.columns if column.data == data and column.measure not in COSTS]
-        measures = [column.measure for column in columns]
+        columns = []
+        for column in table.columns:
+            if column.data in ("", data) and column.measure not in COSTS and not column.mean_of:
+                columns.append(column)
         # One measure per data set: more of them would be more tests, and less power for each.
-        chosen = "utility" if "utility" in measures else measures[0] if measures else ""
-        counted = [column for column in columns if column.measure == chosen]
+        measures = [column.measure for column in columns]
+        chosen = "utility" if "utility" in measures else next(iter(measures), "")
+        columns = [column for column in columns if column.measure == chosen]
         trials = []
         for row in rows:
-            for run in runs[row.key]:
-                scores = scores_of(run, row.method, counted, chosen)
-                if len(scores) and any(counts(run, table, column) for column in counted):
-                    clusters = run.answers[row.method]["cluster"][scores.index]
-                    trials.append(trial_arm(row.label, {}, run.seed, scores, clusters))
+            label = row.row.label
+            for run in row.runs:
+                scores = scores_of(run, row.row.method, columns, chosen)
+                if len(scores) and any(counts(run, table, column) for column in columns):
+                    clusters = run.answers[row.row.method]["cluster"][scores.index]
+                    trials.append(trial_arm(label, {}, run.seed, scores, clusters))
+
         arms = merge(trials)
         if len(arms) > 1:
-            label = next((row.label for row in rows if row.key == table.ours), "")
-            ours = next((arm for arm in arms if arm.method == label), arms[-1])
-            margin = min(run.config.compare.margin for of_row in runs.values() for run in of_row)
+            labels = [row.row.label for row in rows if row.row.key == table.ours]
+            ours = next((arm for arm in arms if arm.method in labels), arms[-1])
+            margin = min(run.config.compare.margin for row in rows for run in row.runs)
             pairs = [(ours, arm) for arm in arms if arm is not ours]
-            compared = compare_pairs(pairs, derive_seed(seed, "compared", data), margin)
-            if compared:
-                yield data, compared
+            tests = compare_pairs(pairs, derive_seed(seed, "compared", data), margin)
+            if tests:
+                compared[data] = tests
+    return compared

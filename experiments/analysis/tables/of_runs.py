@@ -1,6 +1,6 @@
 """One table of any runs and sweeps, for a paper: `python run.py table=[runs/a,runs/b]`."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from experiments.records.run_files import write_atomically
 OPTIONS = {"format": ("latex", "markdown", "csv"), "columns": ("measures", "runs")}
 SUFFIXES = {".tex": "latex", ".md": "markdown", ".csv": "csv"}
 NOTE = "Utility is the data set's metric (EM or accuracy), with a 95% bootstrap interval; the best of a column is bold."
+REMEDY = "write table=[runs/a,runs/b]"
 
 Row = Mapping[str, Any]  # measures of a method; `run` is the heading above it
 
@@ -34,8 +35,8 @@ SHOWN = {
     "utility_lost": ("utility lost when clean", "{utility_lost:+.3f}"),
     **{name: MEASURES[name] for name in COSTS},
 }
-# The best of a column; costs have none.
-BEST = dict.fromkeys(SHOWN.keys() - {*COSTS}, max) | dict.fromkeys(("attack_success", "fpr", "utility_lost"), min)
+# The best of a column is its largest value, except for these; costs have none.
+SMALLEST = ("attack_success", "fpr", "utility_lost")
 
 
 def table_of(folders: str, options: Sequence[str]) -> int:
@@ -48,18 +49,22 @@ def table_of(folders: str, options: Sequence[str]) -> int:
     """
     settings = dict(option.removeprefix("table.").partition("=")[::2] for option in options)
     file = Path(settings.pop("to", "")).expanduser()
-    chosen = {"format": SUFFIXES.get(file.suffix, "latex"), "columns": "measures"} | settings
-    for name, value in chosen.items():
+    choices = {"format": SUFFIXES.get(file.suffix, "latex"), "columns": "measures"} | settings
+    for name, value in choices.items():
         if value not in OPTIONS.get(name, ()):
-            allowed = ", ".join(f"table.{key}={'|'.join(values)}" for key, values in OPTIONS.items())
-            raise UserError(f"table.{name}={value}: table=[<run folder>,...] takes table.to=<file>, {allowed}")
-    rows = [row for label, path in _labelled(folders).items() for row in _rows(path, label)]
-    if chosen["format"] == "csv":
-        measures = ["run", "method", "utility", "low", "high", *list(SHOWN)[1:]]
-        text = pd.DataFrame(rows, columns=measures).to_csv(index=False, lineterminator="\n")
+            values = ", ".join(f"table.{key}={'|'.join(values)}" for key, values in OPTIONS.items())
+            raise UserError(f"table.{name}={value}: table=[<run folder>,...] takes table.to=<file>, {values}")
+
+    rows: list[Row] = []
+    for label, path in _labelled(folders).items():
+        rows += _rows(path, label)
+    if choices["format"] == "csv":
+        columns = ["run", "method", "utility", "low", "high", *list(SHOWN)[1:]]
+        text = pd.DataFrame(rows, columns=columns).to_csv(index=False, lineterminator="\n")
     else:
-        layout = _by_run(rows) if chosen["columns"] == "runs" else _by_measure(rows)
-        text = latex(layout) if chosen["format"] == "latex" else markdown(layout)
+        layout = _by_run(rows) if choices["columns"] == "runs" else _by_measure(rows)
+        text = latex(layout) if choices["format"] == "latex" else markdown(layout)
+
     if not file.name:
         print(text.rstrip("\n"))
         return 0
@@ -74,16 +79,20 @@ def table_of(folders: str, options: Sequence[str]) -> int:
 def _labelled(folders: str) -> dict[str, str]:
     """Reads the folders of a table by label: as given, or their names, or their paths where two have one name."""
     try:
-        listed = yaml_tree(folders)
+        tree = yaml_tree(folders)
     except UserError as error:
-        raise UserError(f"table={folders} cannot be read ({error}); write table=[runs/a,runs/b]") from error
-    paths = listed if isinstance(listed, list) else [listed]
-    if isinstance(listed, dict):
-        paths = list(listed.values())
+        raise UserError(f"table={folders} cannot be read ({error}); {REMEDY}") from error
+    match tree:
+        case dict():
+            paths = list(tree.values())
+        case list():
+            paths = tree
+        case _:
+            paths = [tree]
     if not paths or not all(isinstance(path, str) and path for path in paths):
-        raise UserError(f"table={folders}: expected run folders; write table=[runs/a,runs/b]")
-    if isinstance(listed, dict):
-        return listed
+        raise UserError(f"table={folders}: expected run folders; {REMEDY}")
+    if isinstance(tree, dict):
+        return tree
     by_name = {Path(path).name: path for path in paths}
     return by_name if len(by_name) == len(paths) else {path: path for path in paths}
 
@@ -94,62 +103,72 @@ def _rows(path: str, label: str) -> Iterator[Row]:
     config = read(folder.config)
     model = visible(model_name(config.model))
     seeds = f"{config.sweep.seeds} seeds" if config.is_sweep else f"seed {config.seed}"
-    facts = f"{model}, {config.data.kind}, {seeds}"
+    about = f"{model}, {config.data.kind}, {seeds}"
     if config.attack.kind != "none":
-        facts += f", attack={config.attack.kind}"
-    measured: list[dict[str, Any]]
-    if config.is_sweep:
-        measured = [
-            {"method": row.method, "values": row.values, "ci95": row.ci95, **row.means}
-            for row in recorded_rows(folder.path, config.seed)
-            if row.method  # without one, all trials were stopped early
-        ]
-    else:
-        measured = [
-            {**row, "values": {}, "ci95": (row["low"], row["high"])}
-            for row in run_tables(folder)["metrics"].to_arrow().to_pylist()
-        ]
-    if not measured:
+        about += f", attack={config.attack.kind}"
+
+    rows = _sweep_rows(folder, config.seed, label) if config.is_sweep else _run_rows(folder, label)
+    if not rows:
         raise UserError(f"{path} has no results: resume it to its end, or leave it out; studies have none")
-    for row in measured:
-        name = "".join([label, *(f", {key}={plain(value)}" for key, value in row["values"].items())])
-        low, high = row["ci95"]
+    for row in rows:
         yield {
             **row,
-            "run": visible(name),
-            "about": visible(facts),
+            "run": visible(row["run"]),
             "method": visible(row["method"]),
+            "about": visible(about),
             "model": model,
-            "low": low,
-            "high": high,
+            "ci95": (row["low"], row["high"]),
         }
+
+
+def _run_rows(folder: RunFolder, label: str) -> list[dict[str, Any]]:
+    metrics = run_tables(folder)["metrics"].to_arrow().to_pylist()
+    return [{**row, "run": label} for row in metrics]
+
+
+def _sweep_rows(folder: RunFolder, seed: int, label: str) -> list[dict[str, Any]]:
+    rows = []
+    for row in recorded_rows(folder.path, seed):
+        # Without an interval, all trials were stopped early.
+        if row.ci95 is not None:
+            low, high = row.ci95
+            settings = [f"{key}={plain(value)}" for key, value in row.values.items()]
+            name = ", ".join([label, *settings])
+            rows.append({**row.means, "run": name, "method": row.method, "low": low, "high": high})
+    return rows
 
 
 def _by_measure(rows: Sequence[Row]) -> ShownTable:
     """Lays out runs as headings over their methods, with a column for each measure."""
     names = [name for name in SHOWN if any(row.get(name) is not None for row in rows)]
-    columns = [SHOWN[name][0].replace("\n", " ") for name in names]
-    methods: dict[str, dict[str, Row]] = {}
+    columns = []
+    choices: list[Callable[..., float] | None] = []
+    for name in names:
+        columns.append(SHOWN[name][0].replace("\n", " "))
+        best = min if name in SMALLEST else max
+        choices.append(None if name in COSTS else best)
+    runs: dict[str, dict[str, Row]] = {}
     for row in rows:
-        methods.setdefault(f"{row['run']} ({row['about']})", {})[row["method"]] = row
+        runs.setdefault(f"{row['run']} ({row['about']})", {})[row["method"]] = row
+
     body: list[tuple[str, ...]] = []
-    for heading, of_run in methods.items():
+    for heading, methods in runs.items():
         cells = {}
-        for method, row in of_run.items():
+        for method, row in methods.items():
             cells[method] = [(cell_text(SHOWN[name][1], row), row.get(name)) for name in names]
-        body += block(heading, cells, [BEST.get(name) for name in names])
+        body += block(heading, cells, choices)
     return _shown(columns, body, rows)
 
 
 def _by_run(rows: Sequence[Row]) -> ShownTable:
     """Lays out the utility of methods, with a column for each run."""
     header, form = SHOWN["utility"]
-    runs = list(dict.fromkeys(row["run"] for row in rows))
     by_place = {(row["method"], row["run"]): row for row in rows}
-    cells: dict[str, list[tuple[str, float | None]]] = {}
-    for row in rows:
-        in_runs = [by_place.get((row["method"], run), {}) for run in runs]
-        cells[row["method"]] = [(cell_text(form, measures), measures.get("utility")) for measures in in_runs]
+    runs = list(dict.fromkeys(row["run"] for row in rows))
+    cells = {}
+    for method in dict.fromkeys(row["method"] for row in rows):
+        measures = [by_place.get((method, run), {}) for run in runs]
+        cells[method] = [(cell_text(form, row), row.get("utility")) for row in measures]
     return _shown(runs, list(block(header, cells, [max] * len(runs))), rows)
 
 

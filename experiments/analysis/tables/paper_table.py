@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import TypeAdapter
 
 FOLDER = Path(__file__).parent
 # A generated data set fills the columns of a real one with the same kinds of questions; captions name it.
@@ -37,7 +38,8 @@ class PaperRow:
     @property
     def key(self) -> str:
         """Method and setting as reported figures name them: `m3prune ablation=no_alignment`."""
-        return " ".join([self.method, *(f"{key}={value}" for key, value in self.values.items())])
+        settings = [f"{key}={value}" for key, value in self.values.items()]
+        return " ".join([self.method, *settings])
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +47,7 @@ class PaperColumn:
     """Mean of a measure over some questions, or of other columns, unweighted.
 
     measure: `utility` and `f1` as scored, `acc_star` as judged, a cost of `COSTS`, or another that `scores_of` finds.
-    data: the data set; empty for all of the table's.
+    data: the data set; empty for all of the table's (of which most have one).
     where, without: values of tags that a question must have one of, and must not have; a tag such as `IMG+TXT`
         has both values.
     split: the split that must have been evaluated, where the data set has several.
@@ -69,8 +71,9 @@ class PaperColumn:
         def has_one(tag: str, values: Sequence[str]) -> bool:
             return not set(tags.get(tag, "").split("+")).isdisjoint(values)
 
-        needed = all(has_one(tag, values) for tag, values in self.where.items())
-        return needed and not any(has_one(tag, values) for tag, values in self.without.items())
+        if any(has_one(tag, values) for tag, values in self.without.items()):
+            return False
+        return all(has_one(tag, values) for tag, values in self.where.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,7 @@ class PaperTable:
     """A table's rows and columns, and how the paper prints it.
 
     name: the stem of its files.
+    data: names of the data sets in the columns.
     ours: the row that every other one is tested against; where it did not run, the last that did.
     percent: the paper writes 84.8, not .848.
     notes: facts that a reader of the table must know.
@@ -88,43 +92,25 @@ class PaperTable:
     paper: str
     number: str
     caption: str
-    rows: tuple[PaperRow, ...]
+    data: tuple[str, ...]
     columns: tuple[PaperColumn, ...]
+    rows: tuple[PaperRow, ...]
     ours: str
     percent: bool = True
     notes: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
 
-    @property
-    def data(self) -> tuple[str, ...]:
-        """Names of the data sets in the columns, in their order."""
-        return tuple(dict.fromkeys(column.data for column in self.columns if column.data))
+
+DEFINITIONS = TypeAdapter(tuple[PaperTable, ...])
 
 
 @cache
 def tables_of(experiment: str) -> tuple[PaperTable, ...]:
-    """Reads the tables of an experiment; none where it reproduces no paper's table.
-
-    Raises ValueError for a definition that names a column twice or averages one that is not there.
-    """
-    path, tables = FOLDER / f"{experiment}.yaml", []
-    for fields in yaml.safe_load(path.read_text()) if path.is_file() else ():
-        defaults, rows = fields.pop("defaults", {}), tuple(PaperRow(**row) for row in fields["rows"])
-        # A mean of columns has no data set. A column's own fields come last and override the table's defaults.
-        means = [{"data": ""} if "mean_of" in column else {} for column in fields["columns"]]
-        own = [{**defaults, **mean, **column} for mean, column in zip(means, fields["columns"], strict=True)]
-        columns = tuple(PaperColumn(**{**column, "mean_of": tuple(column.get("mean_of", ()))}) for column in own)
-        names, keys, labels = [one.name for one in columns], [one.key for one in rows], {one.label for one in rows}
-        # Checked when read: a misspelt column of a mean would only show as an empty cell.
-        unknown = {name for column in columns for name in column.mean_of} - set(names)
-        if len(set(names)) < len(names) or min(len(set(keys)), len(labels)) < len(keys) or unknown:
-            raise ValueError(
-                f"table {fields['name']}: a column or row twice, or a mean of columns that it lacks: {unknown}"
-            )
-        # YAML reads `number: 3` as an int, and `number: 1, 6` as text.
-        texts = {key: tuple(fields.get(key, ())) for key in ("notes", "missing")} | {"number": str(fields["number"])}
-        tables.append(PaperTable(**{**fields, **texts, "rows": rows, "columns": columns}))
-    return tuple(tables)
+    """Reads the tables of an experiment; none where it reproduces no paper's table."""
+    path = FOLDER / f"{experiment}.yaml"
+    if not path.is_file():
+        return ()
+    return DEFINITIONS.validate_python(yaml.safe_load(path.read_text()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +129,12 @@ class ReportedFigure:
     @property
     def printed(self) -> str:
         """The figure with its spread; a question mark follows a doubtful one."""
-        spread = f" ± {self.spread}" if self.spread else ""
-        return f"{self.value}{spread}{'?' if self.doubt else ''}"
+        text = self.value
+        if self.spread:
+            text += f" ± {self.spread}"
+        if self.doubt:
+            text += "?"
+        return text
 
 
 def reported(table: str) -> tuple[ReportedFigure, ...]:

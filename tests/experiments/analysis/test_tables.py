@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import yaml
 
 from actors.errors import UserError
 from experiments.analysis.intervals import ScoreGroup, crossed_interval, mean_interval
@@ -93,12 +92,13 @@ def questions(count: int, right: int, name: str, **tags: str) -> list[tuple[str,
 def table_of(
     *columns: PaperColumn, rows: Sequence[PaperRow] = (PaperRow("sp", "SP"), PaperRow("cot", "CoT")), ours: str = "cot"
 ) -> PaperTable:
-    return PaperTable("t", "A paper", "1", "What it is.", tuple(rows), columns, ours)
+    data = tuple(dict.fromkeys(column.data for column in columns if column.data))
+    return PaperTable("t", "A paper", "1", "What it is.", data, columns, tuple(rows), ours)
 
 
 def cells_of(table: PaperTable, *runs: FinishedRun) -> dict[str, dict[str, MeasuredCell]]:
     [block] = measure(table, runs, 0)
-    return {row.key: dict(zip([c.name for c in table.columns], cells, strict=True)) for row, cells in block.rows}
+    return {row.row.key: dict(row.cells) for row in block.rows}
 
 
 def caption_of(table: PaperTable, *runs: FinishedRun) -> str:
@@ -228,7 +228,7 @@ def test_a_row_of_a_setting_is_of_the_trials_with_it(tmp_path: Path) -> None:
         for seed in (0, 1)
     ]
     [block] = measure(TABLES["table3"], runs, 0)
-    read = {row.label: cells[0].mean for row, cells in block.rows}
+    read = {row.row.label: row.cells["MultimodalQA"].mean for row in block.rows}
     assert read == {"M³Prune": 0.8, "without alignment": 0.4}
 
 
@@ -250,7 +250,7 @@ def test_ours_is_tested_against_every_other_row_on_the_same_questions(tmp_path: 
     assert compared["CoT vs SP"]["difference"] == pytest.approx(20 / 30)
     assert compared["CoT vs SP"]["p_holm"] < 0.05
     assert compared["CoT vs single"]["difference"] == 0
-    assert [row.label for row, _ in block.rows] == ["SP", "CoT", "single"], "methods that it does not name come last"
+    assert [row.row.label for row in block.rows] == ["SP", "CoT", "single"], "methods that it does not name come last"
     notes = lay_out(table, [block], (), [run]).notes
     assert any("CoT minus SP: +0.667" in note for note in notes)
 
@@ -260,6 +260,17 @@ def test_every_row_of_a_table_is_a_system_here(name: str) -> None:
     table = TABLES[name]
     assert {row.method for row in table.rows} <= {method.name for method in METHODS}
     assert table.ours in {row.key for row in table.rows}
+
+
+@pytest.mark.parametrize("name", sorted(TABLES))
+def test_columns_and_rows_have_names_of_their_own_and_means_are_of_columns(name: str) -> None:
+    """A misspelt column of a mean would only show as an empty cell."""
+    table = TABLES[name]
+    columns = [column.name for column in table.columns]
+    for names in (columns, [row.key for row in table.rows], [row.label for row in table.rows]):
+        assert len(set(names)) == len(names)
+    assert {part for column in table.columns for part in column.mean_of} <= set(columns)
+    assert {column.data for column in table.columns} <= {"", *table.data}
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.yaml")), ids=lambda path: path.stem)
@@ -437,14 +448,6 @@ def test_no_table_is_written_of_data_that_was_not_evaluated(tmp_path: Path) -> N
         "hm_rag_ablation",
     ]
     assert write_tables(tmp_path, "mmqa_prune", [run], 0) == []
-
-
-def test_definitions_hold_numbers_as_yaml_reads_them() -> None:
-    """`NO` without quotes would be false, and a size in quotes a text."""
-    for path in FOLDER.glob("*.yaml"):
-        for read in yaml.safe_load(path.read_text()):
-            assert all(isinstance(column["name"], str) for column in read["columns"])
-            assert all(isinstance(column.get("size", 0), int) for column in read["columns"])
 
 
 async def answers_yes(asked: Asked) -> Told:
