@@ -11,6 +11,7 @@ from actors.prompting.plain_value import (
     OFFER,
     PLACEHOLDER,
     bare,
+    is_blank,
     is_nothing,
     option_named,
     plain,
@@ -35,16 +36,17 @@ _MORE = re.compile(
     r"[A-Z][^.]*\s[a-z]|\A(?i:yes|no)\s?[,;:–—-]+\s*\w.*\b(?:[a-z]{4}|is\b)|\A(?i:yes|no)[.!?]+\s*(?i:yes|no)\b"
     r"|\b[A-Z]\.\s[A-Z]\w*\s[a-z]|\s[–—-]\s(?:[a-z]\S*|I)\s|;\s[a-z]\S*(?:\s\S+){2,}\Z|(?i:\bconfidence\W{0,4}\d)"
 )
-# A letter for each kind of words in a statement about knowing.
-_KINDS = {
-    kind[0]: pattern(f"<not_known.{kind}>")
-    for kind in ("negation", "evidence", "knowing", "weak", "declines", "unknown", "but", "speaker", "filler", "or")
-}
+# The kinds of words in a statement about knowing, each named by its first letter.
+_KINDS = ("negation", "evidence", "knowing", "weak", "declines", "unknown", "but", "speaker", "filler", "or")
+_KIND = pattern("|".join(f"(?P<{kind}><not_known.{kind}>)" for kind in _KINDS))
 # A statement that an answer is not known: `unknown` at its end or about the evidence, or a negation with a word of the
 # evidence, of knowing, or (at its end, or of the speaker) of seeing and saying. `The first does not, but the second one
 # does` answers.
 _NOT_KNOWN = re.compile(r"(?<!o)u\Z|(?=.*e).*u|(?!(?!.*s).*b)(?=.*n)(?:.*[ek]|.*w\Z|(?=.*s).*[wd])|\As+n\Z")
 _OTHER_SCRIPTS = re.compile("|".join(words("not_known", "scripts")))
+_STATED_UNKNOWN = re.compile(r"n/?a|null|nil|no answer|\?+|unknown\s?[,;.:–-].*", re.IGNORECASE)
+_YES_OR_NO = re.compile(r"(?:yes|no)\s?[,.;:!?–—-]", re.IGNORECASE)  # before a clause about the evidence
+_WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 _OF_THE_WORLD = re.compile(r"\bnon-|\bevidence (?:of|that|for)\b|\bdata (?=cent|base|set)")  # and not of a prompt
 
 
@@ -53,18 +55,22 @@ def read_answer(field: Field, value: str, choices: Sequence[str]) -> Values | Fi
     text = bare(_LEAD_IN.sub("", unwrapped(_BEHIND.sub("", value)), count=1))
     answer = bare(split_support(text)[0])
     unknown = is_unknown(answer)
-    is_empty = not any(map(str.isalnum, text)) and not 0 < len(text.strip(" ?.…*_`$\"'")) < 3  # a sign may be an answer
-    if is_empty or plain(text) == plain(field.name) or (PLACEHOLDER.fullmatch(value) and not unknown):
+    is_sign = 0 < len(text.strip(" ?.…*_`$\"'")) < 3  # which may be an answer
+    is_form = PLACEHOLDER.fullmatch(value) and not unknown
+    if is_form or (is_blank(text) and not is_sign) or plain(text) == plain(field.name):
         return None
+
     options = spellings(tuple(choices))
-    spelt = [choice for choice in choices if len(text) > 3 and one_line(choice) == text]
-    choice = spelt[0] if spelt else option_named(text, options)
+    choice = option_named(text, options)
+    if len(text) > 3:
+        choice = next((choice for choice in choices if one_line(choice) == text), choice)
     if choice is not None:
         return (choice,)
+
     # The form of an answer that may be left out offers `none`; `no` may be meant as an answer.
-    left_out = field.optional and is_nothing(text) and plain(text) != "no"
-    begins_with_option = unknown and plain(text).startswith(tuple(f"{spelling} " for spelling in options))
-    if left_out or (unknown and not begins_with_option):
+    if field.optional and is_nothing(text) and plain(text) != "no":
+        return ()
+    if unknown and not plain(text).startswith(tuple(f"{spelling} " for spelling in options)):
         return ()
     if choices:
         return FieldFault(field, f"{quoted(value)} is not one of the choices {', '.join(letters(choices))}")
@@ -76,19 +82,14 @@ def read_answer(field: Field, value: str, choices: Sequence[str]) -> Values | Fi
 @lru_cache(maxsize=1024)
 def spellings(choices: tuple[str, ...]) -> dict[str, str | None]:
     """Returns the choices by what names them: the text, the letter, or both. None for what names two."""
-    found: dict[str, str | None] = {}
+    choice_by_spelling: dict[str, str | None] = {}
     for letter, choice in zip(letters(choices), choices, strict=True):
-        for spelling in (
-            letter,
-            f"option {letter}",
-            f"choice {letter}",
-            choice,
-            f"{letter} {choice}",
-            f"{choice} {letter}",
-        ):
-            other = found.setdefault(plain(spelling), choice)
-            found[plain(spelling)] = choice if other and one_line(other) == one_line(choice) else None
-    return found
+        names = (letter, f"option {letter}", f"choice {letter}", choice, f"{letter} {choice}", f"{choice} {letter}")
+        for spelling in map(plain, names):
+            namesake = choice_by_spelling.setdefault(spelling, choice)
+            if namesake is None or one_line(namesake) != one_line(choice):
+                choice_by_spelling[spelling] = None
+    return choice_by_spelling
 
 
 def is_unknown(answer: str) -> bool:
@@ -97,30 +98,33 @@ def is_unknown(answer: str) -> bool:
     A title (`Unknown Pleasures`, `No Information Society`) has other words, each with a capital, and is an answer.
     """
     text = unicodedata.normalize("NFKC", answer).replace("’", "'").strip(" .!*_`\"'()[]{}<>")
-    if re.fullmatch(r"n/?a|null|nil|no answer|\?+|unknown\s?[,;.:–-].*", text, re.IGNORECASE):
+    if _STATED_UNKNOWN.fullmatch(text):
         return True
-    if re.match(r"(?:yes|no)\s?[,.;:!?–—-]", text, re.IGNORECASE):  # before a clause about the evidence
+    if _YES_OR_NO.match(text):
         return False
     if not text.isascii() and len(text) < 10 * _MOST_WORDS and _OTHER_SCRIPTS.search(text.casefold()):
         return True
-    accents = unicodedata.normalize("NFKD", _OF_THE_WORLD.sub("", text))
-    spelt = "".join(mark for mark in accents if not unicodedata.combining(mark))
-    written = re.findall(r"[^\W\d_]+(?:'[^\W\d_]+)?", spelt[: 20 * _MOST_WORDS])
-    kinds = "".join(map(_kind_of, written))
+
+    letters_and_accents = unicodedata.normalize("NFKD", _OF_THE_WORLD.sub("", text))
+    without_accents = "".join(mark for mark in letters_and_accents if not unicodedata.combining(mark))
+    kinds = "".join(map(_kind_of, _WORD.findall(without_accents[: 20 * _MOST_WORDS])))
     is_title = "X" in kinds and kinds.isupper()
-    return len(written) <= _MOST_WORDS and not is_title and _NOT_KNOWN.search(kinds.casefold()) is not None
+    return len(kinds) <= _MOST_WORDS and not is_title and _NOT_KNOWN.search(kinds.casefold()) is not None
 
 
 def _kind_of(word: str) -> str:
     """Returns the letter of a word's kind, a capital for words with one and for short words; `x` for a name."""
-    kind = next((kind for kind, pattern in _KINDS.items() if pattern.fullmatch(word.casefold())), "x")
+    kind = _KIND.fullmatch(word.casefold())
+    letter = kind.lastgroup[0] if kind and kind.lastgroup else "x"
     if len(word) <= 3:
-        return kind.replace("x", "f").upper()
-    return kind.upper() if word[0].isupper() else kind
+        return letter.replace("x", "f").upper()
+    return letter.upper() if word[0].isupper() else letter
 
 
 def is_unstated(text: str) -> bool:
     """True for a few words in place of a free text: `Unknown`, `Not described`. `No source` is a text, about the
     evidence."""
-    few = re.findall(r"\w+", text.casefold())
-    return len(few) <= _WORDS_IN_PLACE and is_unknown(text) and not any(map(_KINDS["e"].fullmatch, few))
+    text_words = re.findall(r"\w+", text.casefold())
+    if len(text_words) > _WORDS_IN_PLACE or not is_unknown(text):
+        return False
+    return "e" not in "".join(map(_kind_of, text_words)).casefold()

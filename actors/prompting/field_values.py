@@ -6,6 +6,7 @@ Items of lists are texts, or have parts between bars: triples, tool calls, quest
 import html
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from actors.messages import Field, FieldKind, Value
 from actors.prompting.answer_value import is_unstated, read_answer
@@ -15,6 +16,7 @@ from actors.prompting.plain_value import (
     ENDS_A_VALUE,
     PLACEHOLDER,
     bare,
+    is_blank,
     is_nothing,
     option_named,
     plain,
@@ -32,6 +34,7 @@ _MOST_NUMBERS = 999
 _MOST_IN_RANGE = 50
 _NUMBERS = re.compile(r"(\d{1,3})(?:[ ]?[-–][ ]?[\[(]?(\d{1,3}))?")
 _AROUND_NUMBERS = pattern(r"\b<lists.numbered>\b|[\s\[\](),，、;&+/#*`\"'.•-]")
+_NO_RULE = re.compile(r"[^\s|:+=_*~-]")
 # A bullet before a number, or a remark behind it.
 _BESIDE_NUMBER = re.compile(
     r"^\s*(?:[-*+•]|\d{1,2}[.)])\s+(?=\D)|\s\([^()\n]*\)|(?<=\d)\s?[:–—-]\s[^\d\n]*", re.MULTILINE
@@ -59,22 +62,27 @@ def value_and_rest(field_text: FieldText) -> tuple[str, Sequence[str]]:
     of help.
     """
     lines = [line.strip() for line in field_text.lines]
-    first = next((number for number, line in enumerate(lines) if any(map(str.isalnum, line))), 0)
-    if first and ENDS_A_VALUE.match(lines[first]):
-        return "", lines[first:]
+    start = 0
+    if is_blank(lines[0]):
+        start = next((number for number, line in enumerate(lines) if not is_blank(line)), 0)
+        if start and ENDS_A_VALUE.match(lines[start]):
+            return "", lines[start:]
 
     continuation = _NO_LINE
     if is_long(field_text.field):
         continuation = _ANY_LINE
-    elif BULLET.match(lines[first]):
+    elif BULLET.match(lines[start]):
         continuation = BULLET
-    end = first + 1
+    end = start + 1
     while end < len(lines) and continuation.match(lines[end]) and not ENDS_A_VALUE.match(lines[end]):
         end += 1
-    value_lines = lines[first:end]
+
+    separator = "\n"
+    value_lines = lines[start:end]
     if continuation is BULLET and len(value_lines) > 1:
-        return ", ".join(BULLET.sub("", line, count=1) for line in value_lines), lines[end:]
-    return "\n".join(value_lines), lines[end:]
+        separator = ", "
+        value_lines = [BULLET.sub("", line, count=1) for line in value_lines]
+    return separator.join(value_lines), lines[end:]
 
 
 def read_values(field_text: FieldText, choices: Sequence[str] = ()) -> Outcome:
@@ -88,8 +96,9 @@ def read_values(field_text: FieldText, choices: Sequence[str] = ()) -> Outcome:
         return (reasoning,) if reasoning else None
     if field.many:
         return read_items(field, list_items(field_text))
+
     text, _ = value_and_rest(field_text)
-    line = re.sub(rf"\A{re.escape(field.name)}\s?[:：]\s?", "", one_line(text), flags=re.IGNORECASE)
+    line = _repeated_label(field).sub("", one_line(text))
     if len(field.asks) > _LONG_DESCRIPTION and line.casefold().strip("<[ ").startswith(field.asks.casefold()):
         return None  # the form's own description, repeated
     if line.startswith(('{"', '["')):
@@ -97,6 +106,11 @@ def read_values(field_text: FieldText, choices: Sequence[str] = ()) -> Outcome:
     if field.value is Value.ANSWER:
         return read_answer(field, line, choices)
     return read_one(field, line, text)
+
+
+@lru_cache(maxsize=1024)
+def _repeated_label(field: Field) -> re.Pattern[str]:
+    return re.compile(rf"\A{re.escape(field.name)}\s?[:：]\s?", re.IGNORECASE)
 
 
 def read_one(field: Field, line: str, text: str) -> Outcome:
@@ -108,15 +122,19 @@ def read_one(field: Field, line: str, text: str) -> Outcome:
     # One of the field's values may be `none`.
     if plain(value) not in options and states_none(field, value):
         return none(field)
+
     if options:
         option = option_named(value, options)
         return (option,) if option else FieldFault(field, f"{quoted(value)} is none of {', '.join(field.values)}")
     if field.value is Value.SHARE:
         share = stated_share(value)
         return FieldFault(field, f"{quoted(value)} is no number from 0 to 1") if share is None else (repr(share),)
-    return read_numbers(field, text) if field.value is Value.NUMBERS else (value,)
+    if field.value is Value.NUMBERS:
+        return read_numbers(field, text)
+    return (value,)
 
 
+@lru_cache(maxsize=1024)
 def options_of(field: Field) -> dict[str, str | None]:
     """Returns the values that a field can have, by their spellings. A grade may name what it is out of."""
     options: dict[str, str | None] = {plain(value): value for value in field.values}
@@ -126,7 +144,8 @@ def options_of(field: Field) -> dict[str, str | None]:
         best = field.values[-1]
         for value in field.values:
             options[f"{value}.0"] = value
-            options |= {f"{value}{out_of}{best}": value for out_of in _OUT_OF}
+            for out_of in _OUT_OF:
+                options[f"{value}{out_of}{best}"] = value
     return options
 
 
@@ -137,8 +156,9 @@ def read_numbers(field: Field, text: str) -> Outcome:
     for first, last in _NUMBERS.findall(list_text):
         end = min(int(last or first), int(first) + _MOST_IN_RANGE)
         numbers |= dict.fromkeys(map(str, range(int(first), end + 1)))
-    rest = _AROUND_NUMBERS.sub("", _NUMBERS.sub("", list_text))
-    if rest or not 0 < len(numbers) <= _MOST_NUMBERS:
+
+    words = _AROUND_NUMBERS.sub("", _NUMBERS.sub("", list_text))
+    if words or not 0 < len(numbers) <= _MOST_NUMBERS:
         return FieldFault(field, f"{quoted(text)} is not a list of numbers alone")
     return (", ".join(numbers),)
 
@@ -166,21 +186,27 @@ def list_items(field_text: FieldText) -> list[str]:
     is_apart = False  # by a blank line or a rule
     for line in field_text.lines:
         text = line.strip()
-        answer = _ANSWER_LINE.fullmatch(text) if field.value is Value.PAIR and items else None
-        is_item = (is_listed and not is_apart) or BULLET.match(line) or (field.value is Value.TRIPLE and "|" in text)
-        if not re.search(r"[^\s|:+=_*~-]", text):
+        if not _NO_RULE.search(text):
             is_apart = bool(items)
-        elif answer:
+            continue
+
+        answer = None
+        if field.value is Value.PAIR and items:
+            answer = _ANSWER_LINE.fullmatch(text)
+        is_row = field.value is Value.TRIPLE and "|" in text
+        is_item = is_row or (is_listed and not is_apart) or BULLET.match(line) or not items
+        if answer:
             # A bar too many where it is not certain to which question the answer is.
             is_certain = answer["answer"] and not answer["number"]
             items[-1] += f" | {answer['answer']}" if is_certain else " | ? | ?"
-        elif is_item or not items:
+        elif is_item:
             items.append(text)
             is_apart = False
         elif field.value is Value.TEXT and text[0].islower() and not is_apart and not ENDS_A_VALUE.match(text):
             items[-1] += f" {text}"
         else:
             break
+
     if field_text.is_plural and field.value is Value.TEXT and len(items) == 1 and "?" not in items[0]:
         return re.split(r"\s*;\s*" if ";" in items[0] else r",\s+(?:and\s+)?", items[0])
     return items
@@ -190,6 +216,7 @@ def read_items(field: Field, items: Sequence[str]) -> Outcome:
     """Reads the items of a list: texts, or parts with bars between them. None where there are only the form's words."""
     if len(items) == 1 and states_none(field, unwrapped(items[0])):
         return none(field)
+
     values: list[str] = []
     for item in items:
         text = one_line(html.unescape(bare(BULLET.sub("", item, count=1))))
@@ -201,6 +228,7 @@ def read_items(field: Field, items: Sequence[str]) -> Outcome:
         parts = [part for part in match.groups() if part] if match else []
         if is_form or not text.strip(" :;,") or any(map(PLACEHOLDER.fullmatch, parts)):
             continue
+
         value = value_of(field, [bare(part) for part in parts])
         if not value:
             return FieldFault(field, f"{quoted(item)} has another form")

@@ -10,17 +10,12 @@ from typing import Any
 from actors.messages import Field, FieldKind, Question, Turn, Value, wire
 from actors.prompting.safe_text import one_line
 
-ANSWER_FIELDS = (
-    Field(FieldKind.REASONING, "one or two sentences that name what the answer rests on", optional=True),
-    Field(FieldKind.ANSWER, "the answer itself in as few words as possible", value=Value.ANSWER),
-    Field(FieldKind.CONFIDENCE, "how sure you are, a number from 0 to 1", optional=True, value=Value.SHARE),
-)
-AMOUNT_FIELDS = tuple(
-    replace(field, asks=f"{field.asks}, a number with its scale (thousand, million, billion or percent)")
-    if field.kind is FieldKind.ANSWER
-    else field
-    for field in ANSWER_FIELDS
-)
+_REASONING = Field(FieldKind.REASONING, "one or two sentences that name what the answer rests on", optional=True)
+_ANSWER = Field(FieldKind.ANSWER, "the answer itself in as few words as possible", value=Value.ANSWER)
+_AMOUNT = replace(_ANSWER, asks=f"{_ANSWER.asks}, a number with its scale (thousand, million, billion or percent)")
+_CONFIDENCE = Field(FieldKind.CONFIDENCE, "how sure you are, a number from 0 to 1", optional=True, value=Value.SHARE)
+ANSWER_FIELDS = (_REASONING, _ANSWER, _CONFIDENCE)
+AMOUNT_FIELDS = (_REASONING, _AMOUNT, _CONFIDENCE)
 IN_LINES = "Reply in these lines and nothing else, each of them beginning with its name:"
 AS_JSON = "Reply with one JSON object and nothing else, in this form:"
 SEPARATORS = (",", ":")  # of JSON without blanks; xgrammar takes them in this form
@@ -60,24 +55,30 @@ class FieldFault:
 
     def is_repeated_by(self, value: str) -> bool:
         """True for a value that repeats the reason. Small models copy it from the correction."""
-        reason = re.findall(r"\w+", re.sub("`[^`]*`", " ", self.reason).casefold())
-        words = re.findall(r"\w+", value.casefold())
-        if len(reason) >= _LONG_REASON and f" {' '.join(reason)} " in f" {' '.join(words)} ":
+        reason = _spaced_words(re.sub("`[^`]*`", " ", self.reason))
+        words = _spaced_words(value)
+        if reason.count(" ") > _LONG_REASON and reason in words:
             return True
-        words_before = len(words) - len(reason)
-        return bool(reason) and 0 <= words_before <= _REASON_PREFIX and words[words_before:] == reason
+        return words.endswith(reason) and words.count(" ") - reason.count(" ") <= _REASON_PREFIX
 
 
-@dataclass(frozen=True, slots=True)
+def _spaced_words(text: str) -> str:
+    """Returns the words of a text, each with a space before and behind it."""
+    words = " ".join(re.findall(r"\w+", text.casefold()))
+    return f" {words} "
+
+
+@dataclass(slots=True)
 class FieldText:
     """The lines that a reply has under a field's name, as the model wrote them, before they are read.
 
-    `is_plural` marks a label in the plural.
+    is_plural: the label is in the plural. is_cut: the reply was cut off in it.
     """
 
     field: Field
-    lines: tuple[str, ...]
+    lines: list[str]
     is_plural: bool = False
+    is_cut: bool = False
 
 
 Outcome = Values | FieldFault | None
@@ -109,10 +110,11 @@ def form_of(turn: Turn) -> Form:
         # Where amounts are compared, one without its scale is another answer.
         fields = AMOUNT_FIELDS if turn.question.compared == "amounts" else ANSWER_FIELDS
         return Form(fields, turn.question.choices)
+
     shown = None
     if any(field.value is Value.NUMBERS for field in turn.task.fields):
-        inputs = (given.number for given in turn.task.inputs if given.number)
-        shown = max([len(places(turn.question)), *inputs]) or None
+        numbers = [input.number or 0 for input in turn.task.inputs]
+        shown = max([len(places(turn.question)), *numbers]) or None
     return Form(turn.task.fields, turn.question.choices, shown)
 
 
@@ -142,11 +144,13 @@ def in_lines(form: Form) -> str:
             repeated += f" (at most {field.most})"
         if field.may_be_left_out:
             repeated += ", or none"
+
         description = _description(field, form.choices)
         if field.many:
             description += f"; {repeated}"
         elif field.may_be_left_out and field.value is not Value.SHARE:
             description += "; or none"
+
         line = f"<{description}>"
         if field.value is Value.CALL:
             # In separate brackets: small models write no words after a tool that shares them.
@@ -182,7 +186,7 @@ def _example(field: Field, choices: Sequence[str]) -> str:
         # An object for each form in `a | b | c, or d | e | f`; else one with the names of its parts.
         forms = [form.split(" | ") for form in field.asks.split(", or ")]
         if any(len(parts) != len(TRIPLE) for parts in forms):
-            forms = [list(TRIPLE)]
+            return _example_of_parts(TRIPLE, TRIPLE)
         return ",".join(_example_of_parts(TRIPLE, parts) for parts in forms)
     return _compact(text)
 
@@ -207,30 +211,31 @@ def _schema_of(field: Field, form: Form, room: int | None) -> dict[str, Any]:
     value = _schema_of_value(field, form)
     if not field.many and field.value is not Value.NUMBERS:
         return {"anyOf": [value, {"type": "null"}]} if field.may_be_left_out else value
-    # A list that is left out is empty.
-    bounds = {} if field.may_be_left_out else {"minItems": 1}
+
+    array: dict[str, Any] = {"type": "array", "items": value}
+    if not field.may_be_left_out:  # a list that is left out is empty
+        array["minItems"] = 1
     most = field.most or (room if field.many else form.shown)
     if most is not None:
-        bounds["maxItems"] = most
-    return {"type": "array", "items": value, **bounds}
+        array["maxItems"] = most
+    return array
 
 
 def _schema_of_value(field: Field, form: Form) -> dict[str, Any]:
-    text: dict[str, Any] = {"type": "string"}
-    options = field.values
-    if field.value is Value.ANSWER:
-        options = tuple(letters(form.choices))
-    if options:
-        return {"type": "string", "enum": list(options)}
     if field.value is Value.SHARE:
         return {"type": "number", "minimum": 0, "maximum": 1}
     if field.value is Value.NUMBERS:
         return {"type": "integer", "minimum": 1, "maximum": form.shown or 999}
-    if field.value is Value.CALL:
-        return _object(dict(zip(CALL, ({"type": "string", "enum": list(field.tools)}, text), strict=True)))
     if field.value in PARTS:
-        return _object(dict.fromkeys(PARTS[field.value], text))
-    return text
+        parts = dict.fromkeys(PARTS[field.value], _string())
+        if field.value is Value.CALL:
+            parts["tool"] = _string(field.tools)
+        return _object(parts)
+    return _string(letters(form.choices) if field.value is Value.ANSWER else field.values)
+
+
+def _string(options: Sequence[str] = ()) -> dict[str, Any]:
+    return {"type": "string", "enum": list(options)} if options else {"type": "string"}
 
 
 def _object(properties: dict[str, Any]) -> dict[str, Any]:
@@ -240,12 +245,11 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
 def _description(field: Field, choices: Sequence[str]) -> str:
     if field.value is Value.ANSWER and choices and not field.values:
         return f"the letter of one choice: {_either(letters(choices))}"
-    description = field.asks
     if field.values:
-        description += f": {_either(field.values)}" if description else _either(field.values)
-    elif field.value is Value.ANSWER:
-        description += ", or unknown" if description else "or unknown"
-    return description
+        return ": ".join(filter(None, (field.asks, _either(field.values))))
+    if field.value is Value.ANSWER:
+        return ", ".join(filter(None, (field.asks, "or unknown")))
+    return field.asks
 
 
 def _compact(value: object) -> str:

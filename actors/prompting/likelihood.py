@@ -21,18 +21,19 @@ def likelihoods(form: Form, reply: Message, completion: Completion) -> tuple[tup
     """
     if not completion.tokens or "".join(token for token, _ in completion.tokens) != completion.text:
         return ()
-    stated = dict(reply.fields)
+    values = dict(reply.fields)
     shares: list[tuple[str, float]] = []
     for field in form.fields:
-        value = None
+        value = values.get(field.name)
         if field.value is Value.ANSWER:
-            value = stated.get(field.name, reply.answer)
-        elif field.values and not field.many:
-            value = stated.get(field.name)
-        logs = [] if value is None else _logs_of(field, value, form.choices, completion)
+            value = value or reply.answer
+        elif field.many or not field.values:
+            continue
+        logs = _logs_of(field, value, form.choices, completion) if value else []
         if logs:
             is_free = field.value is Value.ANSWER and not form.choices
-            shares.append((field.name, exp(sum(logs) / (len(logs) if is_free else 1))))
+            number = len(logs) if is_free else 1
+            shares.append((field.name, exp(sum(logs) / number)))
     return tuple(shares)
 
 
@@ -41,41 +42,38 @@ def _logs_of(field: Field, value: str, choices: tuple[str, ...], completion: Com
     spellings = [value]
     if field.value is Value.ANSWER and value in choices:
         spellings.append(letters(choices)[choices.index(value)])
-    longest_first = "|".join(re.escape(spelling) for spelling in sorted(spellings, key=len, reverse=True))
+    spellings.sort(key=len, reverse=True)
+    spelling = "|".join(map(re.escape, spellings))
     label = rf"(?:\"{re.escape(key(field))}\"|{re.escape(field.name)})\W{{0,8}}?"
     start = end = 0
-    for stated in re.finditer(rf"{label}(?P<value>{longest_first})(?!\w)", completion.text, re.IGNORECASE):
-        start, end = stated.span("value")
+    for statement in re.finditer(rf"{label}(?P<value>{spelling})(?!\w)", completion.text, re.IGNORECASE):
+        start, end = statement.span("value")
 
     logs = []
-    place = 0
+    token_end = 0
     for token, log in completion.tokens:
-        if place < end and place + len(token) > start:
+        token_start = token_end
+        token_end += len(token)
+        if token_start < end and token_end > start:
             logs.append(log)
-        place += len(token)
     return logs
 
 
 def of_text(tokens: Iterable[tuple[str, float]], text: str) -> Tokens:
-    """Selects the tokens that make up a text, with their natural log-probabilities, from all generated tokens.
+    """Selects the last tokens that make up a text, with their natural log-probabilities, from all generated tokens.
 
     Engines also list tokens outside of the text: the end of the turn, or the model's thoughts. Returns () where no
     sequence of whole tokens equals the text.
     """
-    listed = tuple(tokens)
-    # Reversed, since the time of `rfind` can grow with the product of both lengths.
-    reversed_whole = "".join(token for token, _ in listed)[::-1]
-    behind = reversed_whole.find(text[::-1])
-    if behind < 0 or not text:
-        return ()
-    end = len(reversed_whole) - behind
-    begin = end - len(text)
-    ends = accumulate(len(token) for token, _ in listed)
-    selected = []
-    for token, token_end in zip(listed, ends, strict=True):
-        if begin <= token_end - len(token[0]) and token_end <= end:
-            selected.append(token)
-    return tuple(selected) if "".join(token for token, _ in selected) == text else ()
+    generated = tuple(tokens)
+    whole = "".join(token for token, _ in generated)
+    bounds = list(accumulate((len(token) for token, _ in generated), initial=0))
+    number_at = {bound: number for number, bound in enumerate(bounds)}
+    for begin in sorted(number_at, reverse=True):
+        end = begin + len(text)
+        if end in number_at and whole.startswith(text, begin):
+            return generated[bounds.index(begin) : number_at[end]]
+    return ()
 
 
 def pieces(decode: Callable[[Sequence[int]], str], ids: Sequence[int], text: str) -> list[str]:
@@ -84,15 +82,13 @@ def pieces(decode: Callable[[Sequence[int]], str], ids: Sequence[int], text: str
     An incomplete character belongs to the token that completes it, or to the last one. Takes time quadratic in the
     number of tokens.
     """
-    found: list[str] = []
+    parts: list[str] = []
     begin = 0
-    for number in range(1, len(ids) + 1):
-        whole = decode(ids[:number]).rstrip(INCOMPLETE)
+    for number in range(1, len(ids)):
+        beginning = decode(ids[:number]).rstrip(INCOMPLETE)
         end = begin
-        if number == len(ids):
-            end = len(text)
-        elif text.startswith(whole):
-            end = max(begin, len(whole))
-        found.append(text[begin:end])
+        if text.startswith(beginning):
+            end = max(begin, len(beginning))
+        parts.append(text[begin:end])
         begin = end
-    return found
+    return [*parts, text[begin:]] if ids else []

@@ -15,6 +15,8 @@ _DECORATION = zip("\"'“‘«「`*$<", "\"'”’»」`*$>", strict=True)
 _LAYERS = [rf"[{left}]+([^{left}{right}]+)[{right}]+\.?" for left, right in _DECORATION]
 _WRAPPED = re.compile("|".join([*_LAYERS, r"<\w{1,20}>([^<>]+)</\w{1,20}>"]))
 _LATEX = re.compile(r"\\(?:boxed|text(?:bf|it|rm)?|math(?:bf|rm|it))\s?\{([^{}\n]{0,300}+)\}")
+# `2. Bundesliga`, `[2] shows it` and `- 3` begin with a number that belongs to them.
+_NUMBER_OF_TEXT = re.compile(r"(?:\[|[-−–+]\s?\.?)?\d")
 BULLET = re.compile(
     r"\A\s*+(?:[-*+•▪◦–]\s++(?!\|)|[Qq]?\(?\d{1,2}[.):]\s++|\(?[a-z][.)]\s++|\[\d{1,2}\]\s++|\[[ xX]\]\s++|>\s++)"
 )
@@ -40,6 +42,7 @@ _SUPPORT = pattern(
     r"|(?:,|\s[–—-])\s(?!from |see |per )<remarks.origin>\b[^()!?;\n]*"
     r"|(?:,|(?<=\w{3})\.|\s[–—-])\s" + _REASON + r")[\s.*_`]*\Z"
 )
+_ELEMENT = re.compile(r"[a-z_]\w*\[\d+\]")  # of a list in a program
 _NOTHING = re.compile(
     r"[(\[]?(?:(?:none|null|nil|n/?a|nothing|empty|no|[-–—]+|\[\]|not applicable|not needed|left out|omitted)?"
     r"(?:\s(?:needed|required|applicable|found|given|missing|relevant|at all|to add|of (?:them|these))){0,2}"
@@ -60,10 +63,19 @@ _NUMBER = re.compile(
     re.IGNORECASE,
 )
 _POWERS = str.maketrans({power: f"^{i}" for i, power in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")})
+_BEFORE_INDEX = re.compile("(?<=\\d)(?=[₀-₉])")
+_PLUS = re.compile(r"\A\+\s?(?=\.?\d)")
+_MINUS = re.compile(r"\A[−–-]\s?(?=\.?\d)")
+_BEFORE_POINT = re.compile(r"(?:(?<=\A-)|\A)(?=\.\d)")
 # Marks, and articles, that make no difference between two values.
 _NO_DIFFERENCE = re.compile(
     r"[()\[\]\"“”*`_✅✔☑️]|[.,:;!](?=\s|\Z|[)\]])|(?<=\s)[–—-](?=\s)|(?<!\w)'|'(?!\w)|(?<!\w)(?:an|the)(?=\s)"
 )
+
+
+def is_blank(text: str) -> bool:
+    """True for a text without a letter or a digit."""
+    return not any(map(str.isalnum, text))
 
 
 def bare(value: str) -> str:
@@ -80,8 +92,7 @@ def bare(value: str) -> str:
 
 def unwrapped(text: str) -> str:
     """Removes a bullet, and decoration around the whole."""
-    # `2. Bundesliga`, `[2] shows it` and `- 3` begin with a number that belongs to them.
-    if not re.match(r"(?:\[|[-−–+]\s?\.?)?\d", text):
+    if not _NUMBER_OF_TEXT.match(text):
         text = BULLET.sub("", text, count=1)
     return html.unescape(bare(text))
 
@@ -89,9 +100,12 @@ def unwrapped(text: str) -> str:
 def split_support(value: str) -> tuple[str, str]:
     """Splits a value from what it rests on: sources, and a clause with a reason. All is value where else none is."""
     end = len(value)
-    if re.fullmatch(r"[a-z_]\w*\[\d+\]", value):
-        end = 0  # an element of a list
-    while 0 < end <= _LONGEST and (support := _SUPPORT.search(value, 0, end)):
+    if _ELEMENT.fullmatch(value):
+        end = 0
+    while 0 < end <= _LONGEST:
+        support = _SUPPORT.search(value, 0, end)
+        if support is None:
+            break
         end = support.start()
     if not value[:end].strip(" *_`."):
         end = len(value)
@@ -105,10 +119,10 @@ def takes_nothing_back(lines: Sequence[str], is_restated: Callable[[str], bool])
     """
     in_explanation = False
     for line in dict.fromkeys(lines):
+        if is_blank(line):
+            continue
         in_explanation = in_explanation or _ASIDE.match(line) is not None
-        is_empty = not any(map(str.isalnum, line))
-        is_support = split_support(f"word, {line}")[0].rstrip(",") == "word"
-        is_aside = in_explanation or is_empty or is_support or OFFER.match(line)
+        is_aside = in_explanation or OFFER.match(line) or split_support(f"word, {line}")[0].rstrip(",") == "word"
         if (not is_aside or THE_ANSWER_IS.search(line)) and not is_restated(line):
             return False
     return True
@@ -126,9 +140,11 @@ def option_named(value: str, spellings: Mapping[str, str | None]) -> str | None:
     """
     core, support = split_support(_REASON_WITHOUT_COMMA.sub(", ", bare(value)))
     option = spellings.get(plain(core)) or spellings.get(plain(core.removeprefix("a ")))
-    words = f" {plain(support)} " if support else ""
-    for spelling, other in spellings.items() if words else ():
-        if other != option and spelling != "a" and f" {spelling} " in words:
+    if not support:
+        return option
+    words = f" {plain(support)} "
+    for spelling, named_option in spellings.items():
+        if named_option != option and spelling != "a" and f" {spelling} " in words:
             return None
     return option
 
@@ -138,25 +154,27 @@ def plain(text: str) -> str:
 
     A sign or a point stays with its number: `- 3` is `-3`, `.5` is `0.5`, `10²` is `10^2`.
     """
-    text = re.sub(r"(?<=\d)(?=[₀-₉])", "_", text.translate(_POWERS))
+    text = _BEFORE_INDEX.sub("_", text.translate(_POWERS))
     text = unicodedata.normalize("NFKC", text).casefold().replace("’", "'").strip(' *`"')
-    text = re.sub(r"\A(?:\+|([−–-]))\s?(?=\.?\d)", lambda sign: "-" if sign[1] else "", text)
-    text = re.sub(r"\A(-?)(?=\.\d)", r"\g<1>0", text)
+    text = _MINUS.sub("-", _PLUS.sub("", text))
+    text = _BEFORE_POINT.sub("0", text)
     return " ".join(_NO_DIFFERENCE.sub(" ", text).split())
 
 
 def stated_share(value: str) -> float | None:
     """Reads a number in [0, 1] written as `0.8`, `80%`, `8/10` or `0,8`. None for others (words, ranges, 7, nan)."""
-    value = unicodedata.normalize("NFKC", value[:200].translate(_POWERS)).strip(" \t\n*_`\"'“”()[]{}~≈")
-    value = split_support(value)[0]
+    text = unicodedata.normalize("NFKC", value[:200].translate(_POWERS)).strip(" \t\n*_`\"'“”()[]{}~≈")
+    text, _ = split_support(text)
     # All numbers have to agree, and no digit is of none.
-    if re.search(r"\d", _NUMBER.sub("", value)):
+    if re.search(r"\d", _NUMBER.sub("", text)):
         return None
-    shares = set()
-    for written, percent, most in _NUMBER.findall(value):
-        whole = float(most or (100 if percent else 1))
+    shares: set[float] = set()
+    for digits, percent, most in _NUMBER.findall(text):
+        best = 100.0 if percent else float(most or 1)
         # A comma is a decimal one only after a leading 0 or before a per cent sign; `1,5` may be two numbers.
-        is_one = "," not in written or percent or written.startswith("0,")
-        shares.add(float(written.replace(",", ".")) / whole if whole and is_one else -1.0)
+        may_be_two = "," in digits and not percent and not digits.startswith("0,")
+        if may_be_two or not best:
+            return None
+        shares.add(float(digits.replace(",", ".")) / best)
     share = shares.pop() if len(shares) == 1 else -1.0
     return share + 0.0 if 0 <= share <= 1 else None  # + 0.0: -0.0 is 0

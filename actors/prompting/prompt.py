@@ -16,6 +16,7 @@ from functools import lru_cache
 
 from actors.messages import (
     Abilities,
+    InputLine,
     Kind,
     Message,
     Modality,
@@ -80,10 +81,11 @@ def overview(texts: bool, pictures: bool, found: bool = True) -> str:
         kinds.append("pictures")
     contents = "Below is a question."
     if kinds:
-        origin = "belong to it or were retrieved for it" if found else "belong to it"
-        contents = (
-            f"Below is a question, with {' and '.join(kinds)} that {origin}, each with its number in square brackets."
-        )
+        origin = "belong to it"
+        if found:
+            origin += " or were retrieved for it"
+        sources = " and ".join(kinds)
+        contents = f"Below is a question, with {sources} that {origin}, each with its number in square brackets."
         if found:
             contents += " Not all of them need to be relevant."
     return f"{contents} Your task comes at the end, followed by the form of your reply: keep to it."
@@ -109,7 +111,7 @@ def shared_part(question: Question, reads: Modality, cut: tuple[str, ...] = ()) 
             lines.append(f"({letter}) {safe_line(choice)}")
 
     numbers = places(question)
-    sections: dict[str, list[str]] = {OWN: [OWN], EVIDENCE: [EVIDENCE], PICTURES: [PICTURES]}
+    sections: dict[str, list[str]] = {OWN: [], EVIDENCE: [], PICTURES: []}
     pictures: list[Source] = []
     for source in evidence_for(question, reads):
         if source.id in cut:
@@ -117,15 +119,20 @@ def shared_part(question: Question, reads: Modality, cut: tuple[str, ...] = ()) 
         source = replace(source, id=str(numbers[source.id]))
         is_own = source.doc in question.own
         line = f"[{source.id}] {safe_line(source.title)}"
-        if source.kind is Kind.IMAGE:
+        heading = OWN if is_own else EVIDENCE
+        if source.kind is not Kind.IMAGE:
+            line += f": {safe_line(source.text)}"
+        else:
             # Titles only: the pictures themselves come before this text, each after its number and title.
             pictures.append(source)
-            sections[PICTURES].append(f"{line} ({OF_THE_QUESTION})" if is_own else line)
-        else:
-            sections[OWN if is_own else EVIDENCE].append(f"{line}: {safe_line(source.text)}")
+            heading = PICTURES
+            if is_own:
+                line += f" ({OF_THE_QUESTION})"
+        sections[heading].append(line)
+
     for heading, section in sections.items():
-        if section != [heading]:
-            lines += section
+        if section:
+            lines += [heading, *section]
     return "\n".join(lines), tuple(pictures)
 
 
@@ -137,38 +144,45 @@ def own_part(turn: Turn, role: Role, recalled: Sequence[Message], settings: Agen
     the model, except for `settings.budget_words`, which are divided among the colleagues' reasoning by weight.
     """
     # A turn that is both remembered and heard occurs once, as the agent's own with a weight.
-    own = {message.id: message for message in recalled if message.status is Status.OK}
+    messages = {heard.message.id: heard.message for heard in turn.heard}
     weights = {heard.message.id: heard.weight for heard in turn.heard}
-    messages = {heard.message.id: heard.message for heard in turn.heard} | own
     total_weight = sum(weights.values())
+    own_messages = {message.id: message for message in recalled if message.status is Status.OK}
+    messages |= own_messages
+
     remarks: list[Remark] = []
     discussion: list[str] = []
     for message in sorted(messages.values(), key=lambda message: (message.round, len(message.heard), message.agent)):
+        is_own = message.id in own_messages
         weight = weights.get(message.id)
         words = None
-        if settings.budget_words is not None and weight is not None and message.id not in own:
+        if settings.budget_words is not None and weight is not None and not is_own:
             # Where all weights are 0, no reasoning is shown, but the answers still are.
-            words = round(settings.budget_words * weight / total_weight) if total_weight else 0
-        remark, line = _remark(message, weight, message.id in own, words)
+            words = round(settings.budget_words * weight / (total_weight or 1.0))
+        remark, line = _remark(message, weight, is_own, words)
         remarks.append(remark)
         discussion.append(line)
 
-    lines = [ROLE, line_of_its_own(role.instruction)] if role.instruction else []
+    lines: list[str] = []
+    if role.instruction:
+        lines += [ROLE, line_of_its_own(role.instruction)]
     if discussion:
         # The discussion comes before the role: agents that read the same messages share it as a prefix.
         lines = [DISCUSSION, *discussion, *lines, WEIGHTS, _weights(remarks, brief=settings.weights == "brief")]
     if turn.instruction:
         lines += [INSTRUCTION, line_of_its_own(turn.instruction)]
-    if turn.inputs:
-        lines += [GIVEN, *(safe_line(input.line) for input in turn.inputs)]
+    lines += _input_lines(turn.inputs)
     if turn.task:
-        lines += [TASK, line_of_its_own(turn.task.instruction)]
-        if turn.task.inputs:
-            lines += [GIVEN, *(safe_line(input.line) for input in turn.task.inputs)]
+        lines += [TASK, line_of_its_own(turn.task.instruction), *_input_lines(turn.task.inputs)]
     else:
         lines += [TASK, _to_answer(turn, role.modality)]
     values = Prompted(safe_line(role.instruction), tuple(remarks), turn.directive, turn.task, turn.inputs)
     return "\n".join(lines), values
+
+
+def _input_lines(inputs: Sequence[InputLine]) -> list[str]:
+    lines = [safe_line(input.line) for input in inputs]
+    return [GIVEN, *lines] if lines else []
 
 
 def _weights(remarks: Sequence[Remark], brief: bool) -> str:
@@ -176,14 +190,17 @@ def _weights(remarks: Sequence[Remark], brief: bool) -> str:
     different = {remark.weight for remark in remarks}
     if brief and len(different - {None}) == 1:
         # A turn that the agent remembers without hearing it has no weight.
-        stated = OTHERS_ALIKE if None in different else ALIKE
+        statement = OTHERS_ALIKE if None in different else ALIKE
         own_numbers = [str(number) for number, remark in enumerate(remarks, 1) if remark.own]
         if own_numbers:
-            stated += f"; your own: number {', '.join(own_numbers)}"
-        return f"{stated}."
+            statement += f"; your own: number {', '.join(own_numbers)}"
+        return f"{statement}."
+
     weights = []
     for remark in remarks:
-        marks = [YOU] if remark.own else []
+        marks = []
+        if remark.own:
+            marks.append(YOU)
         if remark.weight is not None:
             marks.append(f"{remark.weight:.3f}")
         weights.append(" ".join(marks))
@@ -204,11 +221,15 @@ def _to_answer(turn: Turn, modality: Modality, request: str = ANSWER) -> str:
     sentences = [f"{request}."]
     # Messages of others, or the input, may hold what was found.
     if not evidence and not turn.heard and not turn.inputs:
-        # An instruction tells itself what to use then.
-        unfound = f"{NOTHING_FOUND}." if turn.instruction else f"{NOTHING_FOUND}: use what you know."
-        sentences.append(unfound if turn.searched else NOTHING_RETRIEVED)
+        if not turn.searched:
+            sentences.append(NOTHING_RETRIEVED)
+        elif turn.instruction:  # tells itself what to use then
+            sentences.append(f"{NOTHING_FOUND}.")
+        else:
+            sentences.append(f"{NOTHING_FOUND}: use what you know.")
     elif evidence and modality is Modality.VISUAL and all(source.kind is not Kind.IMAGE for source in evidence):
         sentences.append(NO_PICTURES)
+
     if any(heard.message.agent != turn.agent for heard in turn.heard):
         sentences.append(ON_MERITS)
     return " ".join(sentences)
@@ -220,6 +241,7 @@ def _remark(message: Message, weight: float | None, own: bool, words: int | None
     content = safe_line(message.content)
     if words is not None:
         content = " ".join(content.split()[:words])
+
     # An attacker may have rewritten the content, or the budget cut it: then no field is shown as a value.
     fields = tuple((name, harmless(value)) for name, value in message.fields)
     is_of_fields = content == "; ".join(f"{name}: {value}" for name, value in fields)
@@ -248,7 +270,9 @@ def message_text(message: Message, content: str) -> str:
         return content
     answer = "unknown" if message.answer is None else safe_line(message.answer)
     text = f"{content} Answer: {answer}"
-    return text if message.confidence is None else f"{text} (confidence {message.confidence:.2f})"
+    if message.confidence is not None:
+        text += f" (confidence {message.confidence:.2f})"
+    return text
 
 
 def build_request(
@@ -267,6 +291,7 @@ def build_request(
     settings = settings or AgentSettings()
     reads = role.evidence
     shared, images = shared_part(turn.question, reads)
+
     prefix = hashlib.blake2b(shared.encode(), digest_size=8)
     for picture in images:
         # Paths need not be valid Unicode, unlike the text, which was cleaned.
@@ -276,15 +301,17 @@ def build_request(
     if not abilities.pictures:
         images = tuple(replace(image, image=None) for image in images)
 
+    has_texts = OWN in shared or EVIDENCE in shared
+    is_any_retrieved = any(source.doc not in turn.question.own for source in evidence_for(turn.question, reads))
     own, parts = own_part(turn, role, recalled, settings)
     form = form_of(turn)
     enforced = is_enforced(settings.replies, abilities)
-    texts = OWN in shared or EVIDENCE in shared
-    found = any(source.doc not in turn.question.own for source in evidence_for(turn.question, reads))
+    reply_schema = schema(form, settings.max_tokens) if enforced else ""
+    request_id = f"{turn.id}/cut-{len(cut)}" if cut else turn.id
     return Request(
-        id=f"{turn.id}/cut-{len(cut)}" if cut else turn.id,
+        id=request_id,
         prefix=prefix.hexdigest(),
-        system=overview(texts, pictures=bool(images), found=found),
+        system=overview(has_texts, pictures=bool(images), found=is_any_retrieved),
         shared=shared,
         own="\n".join([own, REPLY_FORM, _asked(form, enforced)]),
         images=images,
@@ -292,7 +319,7 @@ def build_request(
         temperature=settings.temperature,
         max_tokens=settings.max_tokens,
         parts=parts,
-        schema=schema(form, settings.max_tokens) if enforced else "",
+        schema=reply_schema,
         likelihoods=settings.likelihoods and abilities.likelihoods,
     )
 
@@ -311,19 +338,21 @@ def repair_request(request: Request, reply: str, form: Form, faults: Sequence[Fi
 
     The prompt before the correction is the same, so that the prefix cache serves it; the seed is another one.
     """
-    asked = still_asked(form, faults)
-    enforced = bool(request.schema)
+    faulty_part = still_asked(form, faults)
+    enforced = request.schema != ""
+    reply_schema = schema(faulty_part, request.max_tokens) if enforced else ""
     rejected = harmless(clean(reply)).strip()
     if len(rejected) > REPAIRED_CHARACTERS:
         # The dots show the model that this is not the whole reply.
         rejected = f"... {rejected[-REPAIRED_CHARACTERS:]}"
+
     # In a sentence: small models copy a line such as `Answer: it is missing` as their answer.
     wrong = "; ".join(f"the {fault.field.name} ({fault.reason})" for fault in faults)
     return replace(
         request,
         id=f"{request.id}/repair",
         rejected=rejected,
-        correction=f"Part of your reply could not be read: {wrong}.\n{_asked(asked, enforced)}",
-        schema=schema(asked, request.max_tokens) if enforced else "",
+        correction=f"Part of your reply could not be read: {wrong}.\n{_asked(faulty_part, enforced)}",
+        schema=reply_schema,
         seed=derive_seed(request.seed, "repair"),
     )

@@ -10,9 +10,9 @@ from functools import partial
 
 from actors.messages import Completion, Field, FieldKind, Message, Question, Turn, Value
 from actors.prompting.field_values import read_values, value_and_rest
-from actors.prompting.form import FieldFault, FieldText, Form, Outcome, form_of, is_long, still_asked
+from actors.prompting.form import FieldFault, FieldText, Form, Outcome, Values, form_of, is_long, still_asked
 from actors.prompting.plain_value import SENTENCE_ENDS, THE_ANSWER_IS, takes_nothing_back
-from actors.prompting.reply_fields import fields_in_sentences, find_fields
+from actors.prompting.reply_fields import field_in_sentences, find_fields
 from actors.prompting.safe_text import one_line
 
 _CUT_OFF = "the reply was too long and was cut off there"
@@ -101,29 +101,27 @@ def read(form: Form, text: str, cut_off: bool = False, full_form: Form | None = 
     may lack words.
     """
     preamble, field_texts = find_fields(text, form, full_form or form, cut_off)
-    cut_text = field_texts[-1] if cut_off and field_texts else None
-    if cut_text and len(cut_text.lines) > 1 and not is_long(cut_text.field):
-        cut_text = None  # its value is whole, and a remark behind it was cut off
-    outcomes = {field.name: read_field(field, field_texts, form.choices, cut_text) for field in form.fields}
+    outcomes = {field.name: read_field(field, field_texts, form.choices) for field in form.fields}
 
     # The first lists in a form that is filled in twice may be of a draft.
     first = form.fields[0]
-    drafts = {field_text.lines for field_text in field_texts if field_text.field == first}
+    drafts = {tuple(field_text.lines) for field_text in field_texts if field_text.field == first}
     if len(drafts) > 1 and not first.many and isinstance(outcomes[first.name], tuple):
-        lists = [field for field in form.fields if field.many]
-        outcomes |= {field.name: FieldFault(field, "the form is filled in twice") for field in lists}
+        for field in form.fields:
+            if field.many:
+                outcomes[field.name] = FieldFault(field, "the form is filled in twice")
     outcomes |= taken_back(field_texts, form.choices, outcomes)
 
-    # Where no field is read, optional ones are missing too, and where the reply was cut off before them.
     is_any_read = any(isinstance(outcome, tuple) for outcome in outcomes.values())
-    not_reached: tuple[Field, ...] = ()
-    if cut_text and isinstance(outcomes[cut_text.field.name], FieldFault):
-        not_reached = form.fields[form.fields.index(cut_text.field) :]
+    is_reached = True
     values: list[tuple[str, str]] = []
     faults: list[FieldFault] = []
     for field in form.fields:
         outcome = outcomes[field.name]
-        if outcome is None and (not is_any_read or not field.optional or field in not_reached):
+        if isinstance(outcome, FieldFault) and outcome.reason == _CUT_OFF:
+            is_reached = False
+        # Where no field is read, optional ones are missing too, and where the reply was cut off before them.
+        if outcome is None and not (is_any_read and is_reached and field.optional):
             outcome = FieldFault(field, _CUT_OFF if cut_off else "it is missing")
         if isinstance(outcome, FieldFault):
             faults.append(outcome)
@@ -132,38 +130,40 @@ def read(form: Form, text: str, cut_off: bool = False, full_form: Form | None = 
     return Reading(tuple(values), tuple(faults), preamble)
 
 
-def read_field(
-    field: Field, field_texts: Sequence[FieldText], choices: tuple[str, ...], cut_text: FieldText | None
-) -> Outcome:
-    """Reads a field from all places that state it. None where none of them does.
-
-    cut_text: the place in which the reply was cut off.
-    """
-    outcomes: list[Outcome] = []
+def read_field(field: Field, field_texts: Sequence[FieldText], choices: tuple[str, ...]) -> Outcome:
+    """Reads a field from all places that state it. None where none of them does."""
+    is_extra = field.optional and (field.value is Value.SHARE or field.kind is FieldKind.REASONING)
+    outcomes: list[Values | FieldFault] = []
     for field_text in field_texts:
-        if field_text.field == field:
-            is_cut = field_text is cut_text
-            outcomes.append(read_cut_off(field_text) if is_cut else read_values(field_text, choices))
-    values = [outcome for outcome in outcomes if isinstance(outcome, tuple)]
-    faults = [outcome for outcome in outcomes if isinstance(outcome, FieldFault)]
-    if field.optional and (field.value is Value.SHARE or field.kind is FieldKind.REASONING):
-        faults = []  # an unreadable confidence, as in words, counts as none
-    if not values:
-        return faults[-1] if faults else None
-    if not field.many:
-        # Two different values contradict each other, except in texts, of which the later one is the better.
-        if len(set(values)) > 1 and (field.values or field.value in (Value.ANSWER, Value.NUMBERS)):
-            return FieldFault(field, "there are two different ones")
-        return faults[-1] if faults and outcomes[-1] is faults[-1] else values[-1]
+        if field_text.field != field:
+            continue
+        outcome = read_cut_off(field_text) if field_text.is_cut else read_values(field_text, choices)
+        # An unreadable confidence, as in words, counts as none.
+        is_ignored = is_extra and isinstance(outcome, FieldFault)
+        if outcome is not None and not is_ignored:
+            outcomes.append(outcome)
 
-    items = sum(values, ())
-    if faults:
-        return faults[0]
+    values = {outcome for outcome in outcomes if isinstance(outcome, tuple)}
+    if field.many and values:
+        return joined(field, outcomes)
+    # Two different values contradict each other, except in texts, of which the later one is the better.
+    if len(values) > 1 and (field.values or field.value in (Value.ANSWER, Value.NUMBERS)):
+        return FieldFault(field, "there are two different ones")
+    return outcomes[-1] if outcomes else None
+
+
+def joined(field: Field, outcomes: Sequence[Values | FieldFault]) -> Outcome:
+    """Joins the items that several places state of a list."""
+    items: list[str] = []
+    for outcome in outcomes:
+        if isinstance(outcome, FieldFault):
+            return outcome
+        items += outcome
     if field.value is Value.PAIR and len({" | " in item for item in items}) > 1:
         return FieldFault(field, "it is not certain which answer is to which question")
-    if items and () in values:
+    if items and () in outcomes:
         return FieldFault(field, "it is stated as none, and has a value")
-    return items
+    return tuple(items)
 
 
 def read_cut_off(field_text: FieldText) -> Outcome:
@@ -187,10 +187,11 @@ def taken_back(
         is_read = isinstance(outcomes[field.name], tuple)
         if is_read and not is_long(field) and field.value is not Value.SHARE:
             decided = field if last_texts[field.name] is field_text else None
-        if decided:
-            is_restated = partial(restates, decided, outcomes[decided.name], choices)
-            if not takes_nothing_back(lines_behind(field_text), is_restated):
-                faults[decided.name] = FieldFault(decided, "text that follows it may change it")
+        if decided is None:
+            continue
+        is_restated = partial(restates, decided, outcomes[decided.name], choices)
+        if not takes_nothing_back(lines_behind(field_text), is_restated):
+            faults[decided.name] = FieldFault(decided, "text that follows it may change it")
     return faults
 
 
@@ -198,13 +199,14 @@ def lines_behind(field_text: FieldText) -> Sequence[str]:
     """Returns the lines below a value, which may take it back. Of a text only lines that call something the answer."""
     if is_long(field_text.field):
         return [line for line in field_text.lines if THE_ANSWER_IS.search(line)]
-    remark = _AFTER_SHARE.search(field_text.lines[0])
-    if remark and field_text.field.value is Value.SHARE:
-        return (remark[1], *field_text.lines[1:])
+    if field_text.field.value is Value.SHARE:
+        remark = _AFTER_SHARE.search(field_text.lines[0])
+        if remark:
+            return (remark[1], *field_text.lines[1:])
     return value_and_rest(field_text)[1]
 
 
 def restates(field: Field, outcome: Outcome, choices: tuple[str, ...], line: str) -> bool:
     """True for a line that is a field's value once more: `So the answer is B.`"""
-    again = fields_in_sentences(line, Form((field,), choices), field) or [FieldText(field, (line,))]
-    return read_values(again[-1], choices) == outcome
+    again = field_in_sentences(line, Form((field,), choices), field) or FieldText(field, [line])
+    return read_values(again, choices) == outcome

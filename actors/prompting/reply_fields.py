@@ -8,13 +8,12 @@ import json
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from actors.messages import Field, FieldKind, Value
-from actors.prompting.answer_value import read_answer
-from actors.prompting.form import PARTS, PROSE, FieldText, Form, is_long
+from actors.prompting.field_values import read_values
+from actors.prompting.form import PARTS, PROSE, FieldFault, FieldText, Form, is_long
 from actors.prompting.own_words import own_words
 from actors.prompting.plain_value import SENTENCE_ENDS, THE_ANSWER_IS
 from actors.prompting.reply_json import decode, escaped, mended
@@ -28,6 +27,8 @@ _LABEL = re.compile(
 )
 _HEADING = re.compile(r"\s*(?:[A-Z]|[\W_]*[#*_])")
 _BEFORE_NAME = pattern("<names.before>(?=[a-z])")
+_NO_NAME = re.compile(r"\([^()]*\)|\sis\Z")  # a remark in brackets, and `Answer is: ...`
+_NO_LETTERS = re.compile(r"[\W\d_]+")
 _NAME_CHARACTERS = 80
 # `Answer: Paris (confidence 0.8)`, `Answer: Paris, confidence: 80%`, and the former at the end of a reply.
 _WITH_SHARE = re.compile(
@@ -54,15 +55,24 @@ class Labels:
             for name in (field.name, re.sub("y$", "ie", field.name), *words("names", field.kind)):
                 self._fields.setdefault(_letters(name), field)
                 self._fields.setdefault(_letters(f"{name}s"), field)
+
         names = "|".join(re.sub(r"\W", "[ _-]?", field.name) for field in fields)
         self._tag = re.compile(rf"^\s*<({names})>(.*?)(</\1>|\Z)", re.IGNORECASE | re.DOTALL | re.MULTILINE)
 
+        names = "|".join(re.escape(field.name) for field in fields)
+        self._label_within_line = re.compile(
+            rf"(?:(?<=[|;,.])|(?<![A-Za-z])\s|^)\s*[*_]{{0,3}}(?P<name>{names})[*_]{{0,3}}:(?=[\s*_])"
+        )
+
     def field(self, name: str) -> Field | None:
         """Returns the field of a label, tag or key, in any case and with anything between its words."""
-        letters = _letters(re.sub(r"\([^()]*\)|\sis\Z", "", name[:_NAME_CHARACTERS]))
-        while letters not in self._fields and (word := _BEFORE_NAME.match(letters)):
+        letters = _letters(_NO_NAME.sub("", name[:_NAME_CHARACTERS]))
+        while letters not in self._fields:
+            word = _BEFORE_NAME.match(letters)
+            if word is None:
+                return None
             letters = letters[word.end() :]
-        return self._fields.get(letters)
+        return self._fields[letters]
 
     def field_text(self, line: str) -> FieldText | None:
         """Reads a line that begins with a label, or a row of a table of triples. None for any other line."""
@@ -70,7 +80,8 @@ class Labels:
         field = self.field(label["name"]) if label else None
         if label is None or field is None or (label["value"] is None and not _HEADING.match(line)):
             triple = self._fields.get(FieldKind.TRIPLE.casefold())
-            return FieldText(triple, (line,)) if triple and line.lstrip().startswith("|") else None
+            is_row = triple and line.lstrip().startswith("|")
+            return FieldText(triple, [line]) if triple and is_row else None
 
         value = (label["value"] or "").strip()
         if "|" in label["marks"]:
@@ -79,7 +90,7 @@ class Labels:
         if emphasis and value.count(emphasis) % 2:  # it began before the label
             value = value.removesuffix(emphasis)
         is_plural = label["name"].casefold().endswith("s") and not field.name.endswith("s")
-        return FieldText(field, (value,), is_plural)
+        return FieldText(field, [value], is_plural)
 
     def tags_as_labels(self, text: str) -> str:
         """Turns tags that begin lines and are fields' names into labels, and prose in them into a line:
@@ -93,16 +104,33 @@ class Labels:
             end = "\n" if tag[3] else ""
             return f"\n{tag[1]}: {value}{end}"
 
-        for _ in self._fields:  # behind the end of a tag another one may begin
-            text = self._tag.sub(label, text)
+        # Behind the end of a tag another one may begin.
+        for _ in self._fields:
+            text, count = self._tag.subn(label, text)
+            if not count:
+                break
         return text
+
+    def labels_apart(self, text: str, fields: Sequence[Field]) -> str:
+        """Puts each label within a line on a new one: `Reasoning: ... Answer: ... Confidence: ...`.
+
+        Only where every label occurs there once: a repeated one may be quoted.
+        """
+        apart = _SHARE_AT_END.sub(r"\nConfidence: \1", text)
+        present = [match["name"] for match in self._label_within_line.finditer(apart)]
+        if len(set(present)) < len(present) or len(present) < max(2, len(fields)):
+            return text
+
+        apart = self._label_within_line.sub(r"\n\g<name>:", apart)
+        # The sentence of an answer ends before its confidence.
+        return re.sub(r"[ |;,]+\n|(?<=[a-z0-9)])\.\n(?=Confidence)", "\n", apart)
 
 
 labels = lru_cache(maxsize=256)(Labels)  # once for all replies
 
 
 def _letters(name: str) -> str:
-    return re.sub(r"[\W\d_]+", "", name.casefold())
+    return _NO_LETTERS.sub("", name.casefold())
 
 
 def find_fields(text: str, form: Form, full_form: Form, cut_off: bool = False) -> tuple[str, list[FieldText]]:
@@ -114,15 +142,24 @@ def find_fields(text: str, form: Form, full_form: Form, cut_off: bool = False) -
         text = names.tags_as_labels(text)
         preamble, field_texts = fields_in_lines(text, names)
         if not cut_off and _missing(form, field_texts):
-            preamble, field_texts = fields_in_lines(labels_apart(text, form), names)
+            apart = labels(form.fields).labels_apart(text, form.fields)
+            if apart != text:
+                preamble, field_texts = fields_in_lines(apart, names)
+
+    if cut_off and field_texts:
+        # In the last field, or in a remark behind its short value.
+        last_text = field_texts[-1]
+        last_text.is_cut = is_long(last_text.field) or len(last_text.lines) == 1
     field_texts = [field_text for field_text in field_texts if field_text.field in form.fields]
+    if cut_off:
+        return preamble, field_texts
 
     # Only the text before the fields with labels can be of a field without one.
-    for field in _missing(form, field_texts) if not cut_off else ():
-        unlabelled = fields_in_sentences(preamble, form, field)
+    for field in _missing(form, field_texts):
+        unlabelled = field_in_sentences(preamble, form, field)
         if unlabelled:
             preamble = ""
-            field_texts = [*unlabelled, *field_texts]
+            field_texts.insert(0, unlabelled)
     return preamble, field_texts
 
 
@@ -134,34 +171,17 @@ def _missing(form: Form, field_texts: Sequence[FieldText]) -> list[Field]:
 
 def fields_in_lines(text: str, names: Labels) -> tuple[str, list[FieldText]]:
     """Returns the text before the first label that begins a line, and the fields under labels."""
+    preamble: list[str] = []
     field_texts: list[FieldText] = []
-    lines: list[list[str]] = [[]]  # before the first label, and behind each
+    lines = preamble
     for line in _WITH_SHARE.sub(r"\1\nConfidence: \2", text).split("\n"):
         field_text = names.field_text(line)
         if field_text:
             field_texts.append(field_text)
-            lines.append([])
+            lines = field_text.lines
         else:
-            lines[-1].append(line)
-    for number, field_text in enumerate(field_texts):
-        field_texts[number] = replace(field_text, lines=(*field_text.lines, *lines[number + 1]))
-    return "\n".join(lines[0]), field_texts
-
-
-def labels_apart(text: str, form: Form) -> str:
-    """Puts each label within a line on a new one: `Reasoning: ... Answer: ... Confidence: ...`.
-
-    Only where every label occurs there once: a repeated one may be quoted.
-    """
-    names = "|".join(re.escape(field.name) for field in form.fields)
-    label = re.compile(rf"(?:(?<=[|;,.])|(?<![A-Za-z])\s|^)\s*[*_]{{0,3}}(?P<name>{names})[*_]{{0,3}}:(?=[\s*_])")
-    apart = _SHARE_AT_END.sub(r"\nConfidence: \1", text)
-    present = [match["name"] for match in label.finditer(apart)]
-    if len(set(present)) < len(present) or len(present) < max(2, len(form.fields)):
-        return text
-    apart = label.sub(r"\n\g<name>:", apart)
-    # The sentence of an answer ends before its confidence.
-    return re.sub(r"[ |;,]+\n|(?<=[a-z0-9)])\.\n(?=Confidence)", "\n", apart)
+            lines.append(line)
+    return "\n".join(preamble), field_texts
 
 
 def fields_in_json(text: str, names: Labels, cut_off: bool) -> tuple[str, list[FieldText]]:
@@ -173,29 +193,31 @@ def fields_in_json(text: str, names: Labels, cut_off: bool) -> tuple[str, list[F
     preamble, brace, _ = text.partition("{")
     if not brace or any(map(names.field_text, preamble.split("\n"))):
         return "", []
+
     field_texts: list[FieldText] = []
     end = len(preamble)
     with suppress(ValueError, RecursionError):  # the latter for brackets that are nested too deeply
         while text.startswith("{", end):
             value, end = decode(text, end)
             field_texts += fields_of(value, names)
-            while end < len(text) and text[end] in _BETWEEN_OBJECTS:
-                end += 1
+            end = len(text) - len(text[end:].lstrip(_BETWEEN_OBJECTS))
     if not field_texts:
         return preamble, fields_of(mended(text[len(preamble) :], cut_off), names)
 
-    behind, later_texts = fields_in_lines(text[end:], names)
     # Text behind an object may take back what was decided in it.
-    for number, field_text in enumerate(field_texts):
+    behind, later_texts = fields_in_lines(text[end:], names)
+    for field_text in field_texts:
         if not is_long(field_text.field):
-            field_texts[number] = replace(field_text, lines=(*field_text.lines, *behind.split("\n")))
+            field_text.lines += behind.split("\n")
     return preamble, [*field_texts, *later_texts]
 
 
 def fields_of(value: Any, names: Labels) -> list[FieldText]:
     """Returns the fields that keys of an object name, or of an object in it, with their values as lines."""
+    if not isinstance(value, dict):
+        return []
     field_texts: list[FieldText] = []
-    for key, item in value.items() if isinstance(value, dict) else ():
+    for key, item in value.items():
         field = names.field(key)
         if field is None:
             field_texts += fields_of(item, names)
@@ -206,7 +228,7 @@ def fields_of(value: Any, names: Labels) -> list[FieldText]:
                 lines = ["", *map(one_line, lines)]
             elif len(lines) > 1:
                 lines = [", ".join(lines)]
-            field_texts.append(FieldText(field, tuple("\n".join(lines).split("\n"))))
+            field_texts.append(FieldText(field, "\n".join(lines).split("\n")))
     return field_texts
 
 
@@ -220,19 +242,23 @@ def line_of(field: Field, value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def fields_in_sentences(text: str, form: Form, field: Field) -> list[FieldText]:
+def field_in_sentences(text: str, form: Form, field: Field) -> FieldText | None:
     """Finds a field that has no label: an answer after `the answer is`, or a value alone on its line."""
     if field.value is Value.ANSWER and THE_ANSWER_IS.search(text):
         _, field_texts = fields_in_lines(THE_ANSWER_IS.sub(f"\n{field.name}: ", text), labels((field,)))
-        *_, last_text = field_texts
-        first_sentences = {SENTENCE_ENDS.split(field_text.lines[0])[0].rstrip(" .,;(") for field_text in field_texts}
-        lines = [*SENTENCE_ENDS.split(last_text.lines[0]), *last_text.lines[1:]]
-        return [FieldText(field, tuple(lines))] if len(first_sentences) == 1 else []
+        answers = set()
+        for field_text in field_texts:
+            field_text.lines[:1] = SENTENCE_ENDS.split(field_text.lines[0])
+            answers.add(field_text.lines[0].rstrip(" .,;("))
+        return field_texts[-1] if len(answers) == 1 else None
 
     lines = [line for line in text.split("\n") if line.strip()]
-    is_value = bool(lines and field.values)
-    if lines and field.value is Value.ANSWER:
+    if not lines or not (field.values or field.value is Value.ANSWER):
+        return None
+    field_text = FieldText(field, lines)
+    if field.value is Value.ANSWER:
         is_short = len(lines) == 1 and len(lines[0].split()) <= _SHORT_WORDS and not _NO_BARE_ANSWER.search(lines[0])
-        answer = read_answer(field, lines[0], form.choices) if form.choices or is_short else None
-        is_value = isinstance(answer, tuple) and answer != ()
-    return [FieldText(field, tuple(lines))] if is_value else []
+        answer = read_values(FieldText(field, lines[:1]), form.choices) if form.choices or is_short else None
+        if not answer or isinstance(answer, FieldFault):
+            return None
+    return field_text
