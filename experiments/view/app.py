@@ -9,6 +9,8 @@ import webbrowser
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import Any
 
@@ -82,11 +84,11 @@ def serve(folder: str, options: Sequence[str]) -> int:
     except OSError as error:
         raise UserError(f"view.port={port}: {error.strerror}; choose another, or 0 for a free one") from error
 
-    with listening:
+    with listening, TemporaryDirectory() as private_folder:
         address = f"http://{HOST}:{listening.getsockname()[1]}/{token}/"
         print(visible(f"{folder} is shown at {address} (Ctrl-C ends it)"), flush=True)
         if own_options["view.open"] == "true":
-            webbrowser.open(address)
+            webbrowser.open(redirect_page(address, Path(private_folder)).as_uri())
         # Without access log: an address holds the token.
         settings = uvicorn.Config(application(root, token, named), log_config=None, access_log=False, lifespan="off")
         # In a thread uvicorn leaves Ctrl-C to this one: it ends the program at once, also while a browser listens.
@@ -95,6 +97,18 @@ def serve(folder: str, options: Sequence[str]) -> int:
         server.join()
 
     return 0
+
+
+def redirect_page(address: str, folder: Path) -> Path:
+    """Writes a page that leads to an address, and that only this account may read.
+
+    A browser gets the page and not the address: every account sees the arguments of a program, and the address holds
+    the token.
+    """
+    path = folder / "open.html"
+    path.touch(mode=0o600)
+    path.write_text(f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={address}">\n')
+    return path
 
 
 def application(root: Root, token: str, named: Sequence[str] = ()) -> ASGIApp:

@@ -3,6 +3,7 @@
 import signal
 from pathlib import Path
 from shutil import copytree
+from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import pytest
@@ -127,3 +128,24 @@ def test_ctrl_c_ends_the_viewer_with_one_line_while_a_browser_listens(runs: Path
         assert events.readline() == b"data: 0\n"
         process.send_signal(signal.SIGINT)
         assert finish(process, code=130).split() == ["interrupted"]
+
+
+@pytest.mark.slow
+def test_the_browser_s_arguments_lack_the_token(runs: Path, tmp_path: Path) -> None:
+    arguments = tmp_path / "arguments"
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {arguments}\n')
+    browser.chmod(0o700)
+    process = begin(f"view={runs}", "view.open=true", BROWSER=str(browser))
+    assert process.stdout
+    address = process.stdout.readline().split(" at ")[1].split()[0]
+    with urlopen(f"{address}events") as events:
+        events.readline()  # the server is up, and the browser was started before
+        opened = arguments.read_text()
+        assert urlsplit(address).path.strip("/") not in opened
+        page = Path(urlsplit(opened).path)
+        assert page.stat().st_mode & 0o077 == 0
+        assert f"url={address}" in page.read_text()
+        process.send_signal(signal.SIGINT)
+        finish(process, code=130)
+    assert not page.exists()
