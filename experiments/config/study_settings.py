@@ -71,7 +71,7 @@ class PlantedSettings:
     learners: list[str] = setting(factory=lambda: list(VARIANTS))
     """Learned methods to compare; `training.share` adds learners from another's discussions."""
     seeds: int = setting(5, at_least=1, at_most=10_000)
-    """Number of teams for each setting; their adversaries are spread over all agents."""
+    """Number of teams for each setting; their adversaries are distributed over all agents."""
     strengths: list[list[Strength]] = setting(factory=lambda: [[1.2, 0.1], [2.0, 0.1], [1.2, 0.2]])
     """Pairs of conformity (pull of messages) and distraction (pull of their number), relative to the own opinion."""
     influences: list[Influence] = setting(factory=lambda: list(EASY))

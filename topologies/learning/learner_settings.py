@@ -76,7 +76,7 @@ class PruningSettings:
     """Pruning rate p_0 of all other edges (null: `pruning.rate`)."""
     # With a cut after every step nearly all come in the first nine.
     cuts: int = setting(8, at_least=1)
-    """Number of cuts in a stage, evenly spread over its steps."""
+    """Number of cuts in a stage, at equal distances."""
     steps: int = setting(40, at_least=1, at_most=1_000_000)
     """Training steps of a stage."""
     interim: int = setting(4, at_least=0)
