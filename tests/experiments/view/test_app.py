@@ -125,7 +125,7 @@ def test_ctrl_c_ends_the_viewer_with_one_line_while_a_browser_listens(runs: Path
     assert process.stdout
     address = process.stdout.readline().split(" at ")[1].split()[0]
     with urlopen(f"{address}events") as events:
-        assert events.readline() == b"data: 0\n"
+        assert events.readline().startswith(b"data: ")
         process.send_signal(signal.SIGINT)
         assert finish(process, code=130).split() == ["interrupted"]
 
