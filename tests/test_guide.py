@@ -1,4 +1,4 @@
-"""The worked examples of README's guide: each conforms, and they run together from the command line."""
+"""Worked examples of the pages: parts of one's own conform and run together, and code of the pages runs."""
 
 import os
 import re
@@ -6,7 +6,9 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 from actors.agents.roles import TEXTUAL
@@ -14,13 +16,16 @@ from actors.autogen.hosted import HostedAgent
 from actors.messages import Kind, Question, Source, Status, Turn
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.config.loading import load
+from experiments.config.saved import save
 from experiments.conformance.attacks import check_attack
 from experiments.conformance.methods import check_method
 from experiments.conformance.parts import check_dataset, check_encoder, check_model
 from experiments.jobs import plan_of
 from experiments.running.inputs import open_dataset
 from retrieval.embed import make_encoder
+from tests.support.fake_run import make_run
 from tests.support.paths import ROOT
+from topologies.wiring import Wirings
 
 
 def test_each_part_of_the_guide_conforms(mine: Path) -> None:
@@ -65,6 +70,30 @@ def test_the_guide_s_parts_run_together_and_a_resumed_run_has_to_name_them_again
     named = [*words, 'methods=[single,"mine.second_opinion:SecondOpinion"]', "data=mine.capitals:load"]
     again = run(f"resume={folder}", *named, "runtime=inline", package=mine)
     assert again.returncode == 0, again.stderr
+
+
+def test_the_code_that_reads_a_run_reads_one(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, steps=2, questions=3)
+    save(load(["experiment=mmqa_prune"]), folder.config)
+    section = (ROOT / "docs" / "python.md").read_text().partition("## Reading what a run recorded")[2]
+    code = re.findall(r"^    (.*)$", section.partition("\n## ")[0], re.MULTILINE)
+    names: dict[str, Any] = {}
+    exec(re.sub(r'"runs/[^"]*"', repr(str(folder.path)), "\n".join(code)), names)
+    assert set(names["scores"]["question"]) == {scored.question for scored in folder.scores()}
+    assert names["batch"].num_rows
+
+
+def test_the_learner_is_a_library() -> None:
+    random = np.random.default_rng(0)
+
+    def simulate(wirings: Wirings) -> tuple[Any, Any]:
+        samples, rounds, agents, _ = wirings.spatial.shape
+        return random.random((samples, rounds, agents)), random.random(samples)
+
+    section = (ROOT / "docs" / "learning.md").read_text().partition("## The learner as a library")[2]
+    names: dict[str, Any] = {"simulate": simulate}
+    exec(re.findall(r"```python\n(.*?)```", section, re.DOTALL)[0], names)
+    assert names["scores"].spatial.shape == names["spatial"].shape == (9, 9)
 
 
 def run(*words: str, package: Path) -> subprocess.CompletedProcess[str]:
