@@ -181,7 +181,7 @@ class Attack:
         return change
 
     def _context(self, item: Item, number: int, phase: Phase) -> AttackContext | None:
-        """None where a question has no wrong answer: its discussion is not attacked."""
+        """Makes the context of an attacked discussion. None for a question without a wrong answer."""
         target = self.target(item)
         if self._kind.aimed and target is None:
             return None

@@ -39,7 +39,7 @@ class WebQaSnippet:
 
 @dataclass(frozen=True, slots=True)
 class WebQaPicture:
-    """Its id is a number, from which its place in imgs.tsv and the name of its file are made."""
+    """A picture. Its id is a number, from which its place in imgs.tsv and the name of its file are made."""
 
     image_id: Annotated[Place, Strict()]
     title: Text

@@ -155,7 +155,7 @@ class Plan:
 
     @property
     def clean(self) -> dict[str, str]:
-        """By method, the name of its evaluation without the attack. Empty where there is none (`attack.clean`)."""
+        """Names of the evaluations without the attack, by method. Empty where there is none (`attack.clean`)."""
         attack = self.config.attack
         if not (attack.clean and attack.attacks("evaluate")):
             return {}
@@ -163,7 +163,7 @@ class Plan:
 
     @property
     def controls(self) -> dict[str, dict[Kind, str]]:
-        """By method, the names of the evaluations of its twin and its placebo. Empty without `compare.twins`."""
+        """Names of the evaluations of a method's twin and its placebo, by method. Empty without `compare.twins`."""
         if not self.config.compare.twins:
             return {}
         names = [method.name for method in self.methods if not method.alone]
@@ -171,7 +171,7 @@ class Plan:
 
     @property
     def spent(self) -> dict[str, Method]:
-        """By name of a method that spends tokens, the team or system whose tokens these are: the last one before it."""
+        """Teams or systems whose tokens a method spends, by its name: the last one before it."""
         spent: dict[str, Method] = {}
         team = None
         for method in self.methods:

@@ -148,7 +148,7 @@ class RunFolder:
         return (scored for _, scored in self.score_lines())
 
     def score_lines(self) -> Iterator[tuple[bytes, Scored]]:
-        """As `scores`, each with its line."""
+        """Reads `scores`, each with its line."""
         path = self.path / SCORES
         answered = set[tuple[str, str]]()
         for number, line in enumerate(jsonl.lines(path), start=1):

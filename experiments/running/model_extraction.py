@@ -58,7 +58,7 @@ def turns_of(step: Step, gleaning: int) -> Step:
 
 
 def left_to_extract(plan: Plan, dataset: Dataset, store: Store, caption: str) -> Iterator[tuple[Step, list[Question]]]:
-    """Each step with the questions that a run would ask, for a dry run. `caption` replaces those not written yet."""
+    """Yields each step with the questions that a run would ask, for a dry run. `caption` replaces missing captions."""
     config, folder, corpus = plan.config, store.folder.parent, dataset.corpus
     for step in plan.extraction:
         extracted = read_extracted(extracted_file(folder, step, identity(config, step)))

@@ -394,7 +394,7 @@ class Learner(StagedLearner):
         return self._edges.between_agents(self._masks_left(final))
 
     def _masks_left(self, final: bool = True) -> Mapping[str, Tensor]:
-        """As `_edges_left`, of edges that have logits, bool [rounds or 1, unit, unit]."""
+        """Masks of `_edges_left` for edges that have logits, bool [rounds or 1, unit, unit]."""
         # Without evidence estimates are noise, and where the cut was undone they are wrong.
         if self._confirmation.undone or self.without_evidence() is not None:
             return self._edges.mask

@@ -109,7 +109,7 @@ class PruningSettings:
 
 
 class Cut(NamedTuple):
-    """After one step: p_t, the rate last used, and the share of a matrix's first edges that is left."""
+    """Rate p_t of the last cut after one step, and the share of a matrix's first edges that remains."""
 
     rate: float
     share: float

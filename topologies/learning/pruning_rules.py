@@ -133,8 +133,10 @@ class Progressive(PruningRule):
 
 
 class BySign(PruningRule):
-    """Ours, for estimated effects, which are noise in the first steps: harmful edges (p < 1/2) go at the end of every
-    stage, and after the last one the least, beyond the share that M3Prune leaves.
+    """Rule of this project for estimated effects, which are noise in the first steps.
+
+    Harmful edges (p < 1/2) go at the end of every stage. After the last one, the least edges go too, beyond the share
+    that M3Prune leaves.
 
     state: `judged.<kind>`: bool [sender, receiver], the edges that were there in the last step.
     """
@@ -199,8 +201,8 @@ class Likely(PruningRule):
 
 
 class AgentRule(Once):
-    """AgentDropout's: agents go when the first stage ends; the second learns the others' edges afresh, and the least
-    probable share of each matrix goes when it ends.
+    """AgentDropout's rule: agents go when the first stage ends. The second stage learns the others' edges afresh, and
+    the least probable share of each matrix goes at its end.
 
     Each round drops agents and cuts edges by itself: an agent may be out of the first round and speak in the second.
 

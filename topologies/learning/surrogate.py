@@ -1,4 +1,4 @@
-"""Sign check of the surrogate: do receivers' own answers stand for the final one?
+"""Sign check of the surrogate: whether receivers' own answers may replace the final one.
 
 `effects` estimates what an edge does to its receiver's own answers, which are many, where the team is after the final
 answer. This misleads where an edge helps its receiver and harms the team (the surrogate paradox, VanderWeele 2013).

@@ -345,7 +345,7 @@ def compared(describe_first: Describe, describe_second: Describe) -> Make:
 
 
 def intersected(describe_first: Describe, describe_second: Describe) -> Make:
-    """Each condition alone leaves several entities, both together exactly one."""
+    """Makes a question of two conditions: each alone leaves several entities, both together exactly one."""
 
     def draft(asker: Asker) -> Draft | None:
         first = describe_first(asker)

@@ -102,7 +102,7 @@ class Chance(Scenario):
 
 
 class Leader(Scenario):
-    """All follow the special agent, whatever it hears: right on questions on text alone, or (`herd`) on 55% of all."""
+    """A leader whom all follow, whatever it hears: right on questions on text alone, or (`herd`) on 55% of all."""
 
     def answers(self, asked: OpinionQuestions, training: bool, draw: Generator) -> tuple[Tensor, Tensor]:
         herd = torch.rand(len(asked.kind), generator=draw) < 0.55
@@ -141,7 +141,7 @@ class Xor(Scenario):
 
 
 class Ungraded(Scenario):
-    """All turns score 0."""
+    """A world in which all turns score 0."""
 
     def graded(self, scores: Tensor, utilities: Tensor, model: OpinionModel, draw: Generator) -> tuple[Tensor, Tensor]:
         return torch.zeros_like(scores), utilities
