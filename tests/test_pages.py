@@ -86,6 +86,13 @@ def test_readme_lists_every_page() -> None:
     assert {f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")} <= listed
 
 
+def test_the_code_layout_names_every_folder() -> None:
+    layout = (ROOT / "CONTRIBUTING.md").read_text().partition("## Code layout")[2].partition("\n### ")[0]
+    tops = [ROOT / name for name in ("actors", "experiments", "topologies", "retrieval")]
+    folders = [*tops, *(path.parent for top in tops for path in top.glob("*/__init__.py"))]
+    assert [path.name for path in folders if f"{path.name}/" not in layout] == []
+
+
 def test_every_block_of_output_names_a_command_that_is_read() -> None:
     found = [
         match["words"] for page in PAGES for pattern in (OUTPUT, FIGURE) for match in pattern.finditer(page.read_text())
