@@ -20,7 +20,8 @@ REPLY_CHARACTERS = 1_000_000  # longer replies are cut off, as if the model had 
 MOST_TOKENS = 10**9  # a larger number is no count of tokens
 LEAST_TOKENS = 16  # a smaller number in a message is no size of a prompt
 NUMBER_CHARACTERS = 12
-PASSING = (408, 425, 429)  # and every 5xx
+ROUNDING = 1e-3  # by which a rounded log-probability may lie above 0
+PASSING = (408, 409, 423, 424, 425, 429)  # and every 5xx; at 409, 423 and 424 the server waits for something else
 TOO_LARGE = 413
 PROMPT_REFUSED = (400, TOO_LARGE, 422)
 NO_CREDIT = "insufficient_quota"
@@ -35,6 +36,10 @@ CUT_OFF = frozenset(("length", "model_length", "max_tokens", "model_context_wind
 ENGINE_FAILED = ("abort", "error")  # how servers end replies whose engine failed
 NO_ACCESS = "it needs a key with access to this model: key_env names the environment variable that holds it"
 NOT_THERE = "check name, and base_url, which ends with the version: http://host:8000/v1"
+THOUGHTS = ("reasoning_content", "reasoning")  # fields of a message, by servers
+ONLY_THOUGHTS = (
+    "all of it is in the field of the model's thoughts: start the server without its reasoning parser, or set thinking"
+)
 REMEDIES = {401: NO_ACCESS, 403: NO_ACCESS, 404: NOT_THERE, 405: NOT_THERE}
 
 
@@ -104,10 +109,18 @@ def read_reply(
             except Unusable as error:
                 return EndpointFault(Why.PASSING, str(error), 200)
         # From a gateway that had already begun to answer.
-        status = 500
-        if isinstance(data["error"], dict) and 400 <= counted(data["error"].get("code")) < 600:
-            status = data["error"]["code"]
+        status = _status_of(data["error"])
     return _fault(request, status, headers, data, body, now, redact)
+
+
+def _status_of(error: Any) -> int:
+    """Returns the HTTP status that an error in a response of HTTP 200 names; 500 where it names none."""
+    if not isinstance(error, dict):
+        return 500
+    if TOO_MANY in (error.get("code"), error.get("type")):
+        return 429
+    status = counted(error.get("code"))
+    return status if 400 <= status < 600 else 500
 
 
 def _fault(
@@ -185,6 +198,8 @@ def _completion(request: Request, data: Any, headers: Mapping[str, str], body: b
         error = f"the model refused: {redact(str(refusal))}"
     elif content is None and not is_cut_off:  # a reply cut off while the model still thinks has no text
         error = f"the reply has no text (finish_reason {finish})"
+        if any(choice["message"].get(name) for name in THOUGHTS):
+            error += f"; {ONLY_THOUGHTS}"
     reply = "" if error else content or ""
     # In this order, so that no cut leaves half a key.
     text = redact(reply)[:REPLY_CHARACTERS]
@@ -231,9 +246,9 @@ def _tokens(likelihoods: Any, text: str) -> Tokens:
         tokens = [(entry["token"], float(entry["logprob"])) for entry in likelihoods["content"]]
     except (LookupError, TypeError, ValueError, OverflowError):
         return ()
-    if not all(isinstance(token, str) and math.isfinite(logprob) for token, logprob in tokens):
+    if not all(isinstance(token, str) and math.isfinite(logprob) and logprob <= ROUNDING for token, logprob in tokens):
         return ()
-    return of_text(tokens, text)
+    return of_text([(token, min(logprob, 0.0)) for token, logprob in tokens], text)
 
 
 def _usage(usage: Any) -> tuple[int, int, int]:
@@ -318,5 +333,9 @@ def shortened(text: str) -> str:
 
 
 def counted(value: Any) -> int:
-    """Returns a number of tokens as an endpoint states it. 0 for an impossible value."""
-    return value if type(value) is int and 0 <= value <= MOST_TOKENS else 0
+    """Returns a whole number as an endpoint states it, such as 20, 20.0 or "20". 0 for an impossible number."""
+    if isinstance(value, str) and len(value) <= NUMBER_CHARACTERS and re.fullmatch(r"[0-9]+(\.0+)?", value):
+        value = float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST_TOKENS:
+        return 0
+    return int(value) if value == int(value) else 0
