@@ -64,22 +64,20 @@ def build(
     folder: Path, store: Store, own_triples: Callable[[], Iterable[Triple]] | None, extraction: Extraction
 ) -> Marks:
     """Writes both tables: a data set's own triples, or else the extracted ones."""
+    encoder = store.encoder
     graph = _Graph(store, own_triples, extraction)
     connection = connect(folder)
-    triples = write_table(
-        connection, TRIPLES, _with_vectors(_TRIPLES, store.encoder), _batches(_TRIPLES, graph.triples(), store.encoder)
-    )
+
+    def write(name: str, columns: pa.Schema, rows: Iterator[Sequence[Any]], indexed: Sequence[str]) -> int:
+        schema = columns.append(pa.field(VECTOR, vector_type(encoder)))
+        table = write_table(connection, name, schema, _batches(schema, rows, encoder))
+        add_indexes(table, indexed, {VECTOR: encoder})
+        return int(table.count_rows())
+
+    triples = write(TRIPLES, _TRIPLES, graph.triples(), indexed=("doc", "head_key", "tail_key"))
     # After the triples, whose ends are entities too.
-    entities = write_table(
-        connection,
-        ENTITIES,
-        _with_vectors(_ENTITIES, store.encoder),
-        _batches(_ENTITIES, graph.entities(), store.encoder),
-    )
-    rows = {TRIPLES: triples.count_rows(), ENTITIES: entities.count_rows()}
-    add_indexes(triples, ("doc", "head_key", "tail_key"), {VECTOR: store.encoder})
-    add_indexes(entities, ("id",), {VECTOR: store.encoder})
-    return {**rows, "encoder": store.encoder.name, "layout": LAYOUT}
+    entities = write(ENTITIES, _ENTITIES, graph.entities(), indexed=("id",))
+    return {TRIPLES: triples, ENTITIES: entities, "encoder": encoder.name, "layout": LAYOUT}
 
 
 class _Graph:
@@ -143,16 +141,12 @@ class _Graph:
             yield triple, docs.get(triple.source, "")
 
 
-def _with_vectors(columns: pa.Schema, encoder: Encoder) -> pa.Schema:
-    return columns.append(pa.field(VECTOR, vector_type(encoder)))
-
-
-def _batches(columns: pa.Schema, rows: Iterator[Sequence[Any]], encoder: Encoder) -> Iterator[pa.RecordBatch]:
-    """Yields rows with the vectors of their `body`."""
-    body = columns.get_field_index("body")
+def _batches(schema: pa.Schema, rows: Iterator[Sequence[Any]], encoder: Encoder) -> Iterator[pa.RecordBatch]:
+    """Yields rows, each with the vector of its `body` in the last column."""
+    body = schema.get_field_index("body")
     while chunk := list(islice(rows, BATCH_ROWS)):
-        values = zip(*chunk, strict=True)
-        arrays = [pa.array(column, field.type) for column, field in zip(values, columns, strict=True)]
+        arrays: list[pa.Array] = []
+        for values, field in zip(zip(*chunk, strict=True), list(schema)[:-1], strict=True):
+            arrays.append(pa.array(values, field.type))
         texts = [Source("", "", Kind.TEXT, "", row[body]) for row in chunk]
-        arrays.append(vector_column(encoder, texts))
-        yield pa.record_batch(arrays, schema=_with_vectors(columns, encoder))
+        yield pa.record_batch([*arrays, vector_column(encoder, texts)], schema=schema)

@@ -85,31 +85,26 @@ def _batches(corpus: Corpus, encoders: Encoders, schema: pa.Schema) -> Iterator[
             title = well_formed(source.title)
             rows.append((source.id, source.doc, source.kind.value, title, words_of(source), source.image))
 
-        arrays: list[pa.Array] = []
-        for values in zip(*rows, strict=True):
-            arrays.append(pa.array(values, pa.string()))
-        for column in encoders.columns:
-            arrays.append(_vectors(encoders, column, chunk))
+        arrays = [pa.array(values, pa.string()) for values in zip(*rows, strict=True)]
+        arrays += [_vectors(encoders, column, chunk) for column in encoders.columns]
         yield pa.record_batch(arrays, schema=schema)
 
 
 def _vectors(encoders: Encoders, column: str, sources: list[Source]) -> pa.Array:
     """Encodes the sources of a column; null for sources of the other encoder."""
     encoder = encoders.columns[column]
-    encoded_sources: list[Source] = []
-    # The place of each source among the encoded ones.
+    # Sources that the encoder reads, by their place among them.
     places: list[int | None] = []
-
+    encoded_sources: list[Source] = []
     for source in sources:
+        place = None
         if column in encoders.searched({source.kind}):
-            places.append(len(encoded_sources))
+            place = len(encoded_sources)
             encoded_sources.append(source)
-        else:
-            places.append(None)
+        places.append(place)
 
     if not encoded_sources:
         return pa.nulls(len(sources), vector_type(encoder))
-
     return vector_column(encoder, encoded_sources).take(pa.array(places, pa.int64()))
 
 

@@ -72,6 +72,7 @@ _LISTS = re.compile(r"^(?:/|&)$|(?:^|\s)(?:and|or|nor)(?:\s+the)?$")
 _LIST_SEPARATOR = re.compile(r",\s+(?:and\s+)?|\s+and\s+")
 _NO_RELATION = re.compile(r"[.;()]|,\s|^,|,$")  # punctuation between two names
 _ARTICLE_END = re.compile(r"\s+(?:a|an|the|its|his|her|their)$")
+_TWO_LETTERS = re.compile(r"[^\W\d_]{2}")
 _WORDLIKE = re.compile(r"[^\W\d_]{3}")
 _CELL = re.compile(r"^\s*(?P<header>[^=:]{1,60}?)\s*[=:]\s*(?P<value>.+?)\s*$")
 
@@ -81,17 +82,18 @@ def of_row(title: str, text: str) -> Iterator[Edge]:
 
     The name is the first part without a header, or else the first value that is no number.
     """
-    unlabelled = []
-    cells = []
+    cells: list[tuple[str, str]] = []
+    names: list[str] = []
     for part in text.split("; "):
         cell = _CELL.match(part)
         if cell:
             cells.append((cell["header"], cell["value"]))
         elif part.strip():
-            unlabelled.append(part)
+            names.append(part)
 
-    worded = [value for _, value in cells if re.search(r"[^\W\d_]{2}", value)]
-    name = next(iter((*unlabelled, *worded, *(value for _, value in cells))), "")
+    values = [value for _, value in cells]
+    names += filter(_TWO_LETTERS.search, values)
+    name = next(iter(names + values), "")
 
     page, dash, table = title.rpartition(" - ")
     if dash:
@@ -120,7 +122,7 @@ def of_caption(title: str, text: str) -> Iterator[Edge]:
         elif seen["verb"] in ("is", "are"):
             yield title, f"{sentence[: seen.start()].strip()} {seen['verb']}", seen["what"]
         else:
-            relation = SHOWS if seen["verb"] in ("see", "seen") else seen["verb"]
+            relation = seen["verb"].replace("seen", "see").replace("see", SHOWS)
             for thing in _LIST_SEPARATOR.split(seen["what"]):
                 yield title, relation, thing
 
@@ -136,8 +138,9 @@ def of_passage(title: str, text: str, subject: str) -> Iterator[Edge]:
         if subject and office:
             yield subject, office["office"], _short(office["who"])
             continue
-        for reference in (_PRONOUN, _NOUN) if subject else ():
-            sentence = reference.sub(lambda _: f"{subject} ", sentence, count=1)
+        if subject:
+            for reference in (_PRONOUN, _NOUN):
+                sentence = reference.sub(lambda _: f"{subject} ", sentence, count=1)
         yield from _of_sentence(sentence, title)
 
 
@@ -145,23 +148,23 @@ def _of_sentence(sentence: str, title: str) -> Iterator[Edge]:
     names = _names(sentence, title)
     predicate = None
     kind = None
-    first = ""
+    first_name = ""
     if names:
         start, end = names[0]
-        first = sentence[start:end]
-        if not sentence[:start].strip() and not _is_figure(first, title):
+        first_name = sentence[start:end]
+        if not sentence[:start].strip() and not _is_figure(first_name, title):
             rest = sentence[end:].strip()
             kind = _KIND.match(rest)
             predicate = _PREDICATE.match(rest)
 
     if kind:
-        yield first, kind[1], _short(kind[2])
+        yield first_name, kind[1], _short(kind[2])
     edges = list(_between(sentence, names, title))
     yield from edges
     if edges or kind:
         return
     if predicate:
-        yield first, _relation(predicate["relation"]), _short(predicate["tail"])
+        yield first_name, _relation(predicate["relation"]), _short(predicate["tail"])
         return
 
     # Things without a capital: `A solid has a shape`. `Some solids ...` is about solids; `It ...` is not.
@@ -194,23 +197,23 @@ def _between(sentence: str, names: Sequence[Span], title: str) -> Iterator[Edge]
     """
     actor = ""
     deed = ""
-    opening: list[tuple[str, str]] = []
-
+    # (preposition, date) of dates before the first actor.
+    opening_dates: list[tuple[str, str]] = []
     for (start, end), (next_start, next_end) in pairwise(names):
         head = sentence[start:end]
         tail = sentence[next_start:next_end]
         words_between = sentence[end:next_start].strip()
         figure = _is_figure(head, title)
         if figure and not actor:
-            before = sentence[:start].lower().split()[-1:]
             # `On 12 May 1931, Karl Renner opened ...`: the date belongs to the deed that follows.
-            if before and before[0] in _PREPOSITIONS:
-                opening.append((before[0], head))
+            preposition = sentence[:start].lower().split()[-1:]
+            if not _PREPOSITIONS.isdisjoint(preposition):
+                opening_dates.append((preposition[0], head))
             continue
 
         actor = actor or head
-        lead = _LEAD.match(sentence[:start]) if start == names[0][0] else None
         relation = words_between
+        lead = _LEAD.match(sentence[:start])
         if lead and not _PASSIVE.search(lead[1]):
             relation = f"{lead[1]} {words_between}"
         relation = _relation(relation)
@@ -237,9 +240,9 @@ def _between(sentence: str, names: Sequence[Span], title: str) -> Iterator[Edge]
                 words.pop()
             actor = head
             deed = " ".join(words)
-            for date_preposition, date in opening:
-                yield actor, f"{deed} {date_preposition}", date
-            opening.clear()
+            for preposition_of_date, date in opening_dates:
+                yield actor, f"{deed} {preposition_of_date}", date
+            opening_dates.clear()
 
         yield head, relation, tail
 
@@ -256,20 +259,18 @@ def _names(sentence: str, title: str) -> list[Span]:
         spans = [match.span() for match in re.finditer(rf"(?<!\w){re.escape(title)}(?!\w)", sentence)]
     rest = sentence
 
-    for match in (*_DATE.finditer(sentence), *_YEAR.finditer(sentence)):
-        start, end = match.span()
-        if not _overlaps(match.span(), spans):
-            spans.append(match.span())
+    for date in (*_DATE.finditer(sentence), *_YEAR.finditer(sentence)):
+        if not _overlaps(date.span(), spans):
+            spans.append(date.span())
             # Otherwise its number would be part of another name.
-            rest = f"{rest[:start]}{'_' * (end - start)}{rest[end:]}"
+            rest = f"{rest[: date.start()]}{'_' * len(date[0])}{rest[date.end() :]}"
 
     for match in _NAME.finditer(rest):
         start, end = match.span()
-        first = sentence[start:end].split()[0]
-        if first.lower() in _OPENING:
-            start += len(first) + 1
-        while end > start and sentence[end - 1] in ".'’-&":
-            end -= 1
+        first_word = match[0].split()[0]
+        if first_word.lower() in _OPENING:
+            start += len(first_word) + 1
+        end = start + len(sentence[start:end].rstrip(".'’-&"))
         name = sentence[start:end].strip()
         # A single word at the start of a sentence always has a capital.
         capital_by_place = start == 0 and " " not in name and sentence[:1].isupper()
@@ -279,9 +280,9 @@ def _names(sentence: str, title: str) -> list[Span]:
     return sorted(spans)
 
 
-def _overlaps(span: Span, others: Iterable[Span]) -> bool:
+def _overlaps(span: Span, names: Iterable[Span]) -> bool:
     start, end = span
-    return any(start < other_end and other_start < end for other_start, other_end in others)
+    return any(start < name_end and name_start < end for name_start, name_end in names)
 
 
 def _sentences(text: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -15,6 +15,7 @@ from actors.reader.english import (
     name_spans,
     normal_name,
     stem,
+    stems,
     words,
 )
 from actors.reader.linked_evidence import Entry, LinkedEvidence
@@ -59,25 +60,29 @@ def answers(evidence: LinkedEvidence, choices: Sequence[str]) -> list[Candidate]
     ranking = candidates(evidence)
     if not (ranking and form.several and form.answer_type.is_name):
         return ranking
-    listed = [candidate for candidate in ranking if candidate.value >= NEARLY * ranking[0].value]
-    if len(listed) < 2:
+    best = ranking[0].value
+    texts: list[str] = []
+    numbers: dict[int, None] = {}
+    for candidate in ranking:
+        if candidate.value < NEARLY * best:
+            break
+        texts.append(candidate.text)
+        numbers |= dict.fromkeys(candidate.chain)
+    if len(texts) < 2:
         return ranking
-    text = ", ".join(candidate.text for candidate in listed)
-    numbers = dict.fromkeys(chain.from_iterable(candidate.chain for candidate in listed))
-    return [Candidate(normal_name(text), text, ranking[0].value, tuple(numbers)), *ranking[len(listed) :]]
+    joint = ", ".join(texts)
+    return [Candidate(normal_name(joint), joint, best, tuple(numbers)), *ranking[len(texts) :]]
 
 
 def candidates(evidence: LinkedEvidence) -> list[Candidate]:
     """Returns the phrases of all statements as candidates, each answer once with its best value, best first."""
-    values: dict[str, float] = {}
     best: dict[str, Candidate] = {}
     for entry, (strength, numbers) in zip(evidence.entries, evidence.chains, strict=True):
         focus = 1 - FOCUS_BONUS + FOCUS_BONUS * entry.focus
         for key, text, fit in entry.phrases:
             # A badly fitting phrase of the right statement is still a candidate.
             value = strength * (0.45 + 0.55 * fit) * focus
-            if value > values.get(key, 0.0):
-                values[key] = value
+            if value > 0 and (key not in best or value > best[key].value):
                 best[key] = Candidate(key, text, value, numbers)
     return ranked(best.values())
 
@@ -105,13 +110,17 @@ def compare_options(evidence: LinkedEvidence) -> list[Candidate]:
     # A tie, or too few numbers: each stays possible, the first named a little more.
     if len(set(numbers)) < 2:
         return [replace(name, value=0.3 * name.value * (1 - 0.1 * place)) for place, name in enumerate(names)]
+
     winner, loser = names
     if (numbers[0] < numbers[1]) != comparison.smallest_wins:
         loser, winner = names
     statements = tuple(dict.fromkeys((*winner.chain, *loser.chain)))
     # A comparison is as certain as its less certain number.
     certainty = min(winner.value, loser.value)
-    return [replace(winner, value=certainty, chain=statements), replace(loser, value=0.6 * certainty, chain=statements)]
+    return [
+        replace(winner, value=certainty, chain=statements),
+        replace(loser, value=0.6 * certainty, chain=statements),
+    ]
 
 
 def _resolve(evidence: LinkedEvidence, option: str) -> Candidate:
@@ -124,7 +133,7 @@ def _resolve(evidence: LinkedEvidence, option: str) -> Candidate:
     for spelling in spellings:
         key = normal_name(spelling)
         for number, entry in enumerate(evidence.entries):
-            if any(key == name for name, _ in entry.statement.names):
+            if entry.statement.names_thing(key):
                 return Candidate(key, spelling, 1.0, (number,))
 
     narrowed = evidence.asked.narrowed(option)
@@ -138,7 +147,7 @@ def _number_of(evidence: LinkedEvidence, key: str, of_time: bool) -> tuple[float
     best: tuple[float, float, int] | None = None
     for place, entry in enumerate(evidence.entries):
         statement = entry.statement
-        if not any(key == name for name, _ in statement.names):
+        if not statement.names_thing(key):
             continue
         for header, text in statement.cells or (("", statement.text),):
             number = YEAR.search(text)
@@ -163,7 +172,7 @@ def _certainty(evidence: LinkedEvidence, entry: Entry, key: str, header: str) ->
     certainty = 0.5
     if statement.cells or normal_name(statement.title) == key:
         certainty += 0.25
-    if any(stem(word) in evidence.asked.form.stems for word in words(header)):
+    if not set(stems(header)).isdisjoint(evidence.asked.form.stems):
         certainty += 0.15
     return statement.trust * (certainty + 0.1 * evidence.asked.covered(entry.mask))
 
@@ -176,22 +185,29 @@ def decide_yes_or_no(evidence: LinkedEvidence) -> list[Candidate]:
     if strength < 0.3:
         return []
 
-    statements = [evidence.entries[number].statement for number in numbers]
-    stems = set(chain.from_iterable(statement.stems for statement in statements))
-    missing = [part for part in form.stems if part not in stems and weights[part] > 0]
-    lacking = sum(weights[part] for part in missing)
-    yes = 1 - lacking
-    no = lacking * 1.6
+    chain_stems: set[str] = set()
+    chain_words: set[str] = set()
+    for number in numbers:
+        statement = evidence.entries[number].statement
+        chain_stems.update(statement.stems)
+        chain_words.update(words(statement.text))
 
     # A colour, number or name that the chain lacks is assumed to differ there.
-    name_stems = set(map(stem, " ".join(form.names).split()))
-    if any(part in _COLOUR_STEMS or part in NUMBERS or part in name_stems or part.isdigit() for part in missing):
+    differing = {*_COLOUR_STEMS, *NUMBERS, *map(stem, " ".join(form.names).split())}
+    lacking = 0.0
+    differs = False
+    for part in form.stems:
+        if part not in chain_stems and weights[part] > 0:
+            lacking += weights[part]
+            differs = differs or part in differing or part.isdigit()
+
+    yes = 1 - lacking
+    no = lacking * 1.6
+    if differs:
         yes *= 0.4
         no += 0.35
-    text = " ".join(statement.text for statement in statements)
-    if _NEGATION & set(words(text)) - set(form.words):
+    if _NEGATION & chain_words - set(form.words):
         no += 0.3
-
     total = yes + no or 1.0
     return ranked(
         [
@@ -206,48 +222,49 @@ def choose(evidence: LinkedEvidence, choices: Sequence[str]) -> list[Candidate]:
 
     A choice may have faint support by its spelling alone (`magnetic` and `magnets`). Others are left out.
     """
-    form = evidence.asked.form
-    stems_of_choices = [set(content_stems(choice)) for choice in choices]
-    frequency = Counter(chain.from_iterable(stems_of_choices))
-    stems_of_statements = [set(entry.statement.stems) for entry in evidence.entries]
-    spelt = _runs(set(form.stems).union(*stems_of_statements))
+    question_stems = set(evidence.asked.form.stems)
+    choice_stems = [set(content_stems(choice)) for choice in choices]
+    frequency = Counter(chain.from_iterable(choice_stems))
+    runs_of_prompt = _runs(question_stems)
+    for entry in evidence.entries:
+        runs_of_prompt |= _runs(entry.statement.stems)
 
-    ranking = []
-    for choice, stems in zip(choices, stems_of_choices, strict=True):
+    ranking: list[Candidate] = []
+    for choice, stems_of_choice in zip(choices, choice_stems, strict=True):
         # Sorted: a sum of floats depends on its order, which differs between processes for a set.
-        weights = {part: 1.0 / frequency[part] for part in sorted(stems)}
-        best: tuple[int, ...] = ()
+        weights = {part: 1.0 / frequency[part] for part in sorted(stems_of_choice)}
+        best_chain: tuple[int, ...] = ()
         support = 0.0
         repeated = 0.0
-        for entry, statement_stems, (strength, numbers) in zip(
-            evidence.entries, stems_of_statements, evidence.chains, strict=True
-        ):
+        for entry, (strength, numbers) in zip(evidence.entries, evidence.chains, strict=True):
             # The choice's words count a little even where the statement is not about the question.
-            value = _overlap(weights, statement_stems) * (0.3 + 0.7 * strength) * entry.statement.trust
+            overlap = _overlap(weights, entry.statement.stems)
+            value = overlap * (0.3 + 0.7 * strength) * entry.statement.trust
             repeated += value
             if value > support:
-                best = numbers
+                best_chain = numbers
                 support = value
 
-        runs = _runs(stems)
-        faint = FAINT * len(runs & spelt) / (len(runs) or 1)
-        hinted = HINTED * _overlap(weights, set(form.stems))
+        runs = _runs(stems_of_choice)
+        faint = FAINT * len(runs & runs_of_prompt) / (len(runs) or 1)
+        hinted = HINTED * _overlap(weights, question_stems)
         value = min(1.0, support + REPEATED * (repeated - support) + hinted + faint)
         if value > 0:
-            ranking.append(Candidate(normal_name(choice), choice, value, best))
+            ranking.append(Candidate(normal_name(choice), choice, value, best_chain))
     return ranked(ranking)
 
 
-def _overlap(weights: dict[str, float], stems: set[str]) -> float:
+def _overlap(weights: dict[str, float], text_stems: Collection[str]) -> float:
     """Returns the share of the weights whose stems are in a text."""
     total = sum(weights.values()) or 1.0
-    return sum(weight for part, weight in weights.items() if part in stems) / total
+    return sum(weight for part, weight in weights.items() if part in text_stems) / total
 
 
-def _runs(stems: set[str]) -> set[str]:
+def _runs(text_stems: Iterable[str]) -> set[str]:
     """Finds runs of letters within stems, without pairs of them."""
     runs: set[str] = set()
-    for part in stems:
+    for part in text_stems:
         if " " not in part:
-            runs.update(part[start : start + RUN] for start in range(len(part) - RUN + 1))
+            for start in range(len(part) - RUN + 1):
+                runs.add(part[start : start + RUN])
     return runs

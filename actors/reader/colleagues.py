@@ -51,10 +51,10 @@ def weigh(
     A colleague adds conformity * weight * confidence to its answer; the agent's earlier turn adds persistence *
     confidence (both, where the agent hears itself).
     """
-    options = {
-        candidate.key: Option(candidate.text, evidence=candidate.value, chain=candidate.chain)
-        for candidate in candidates
-    }
+    options: dict[str, Option] = {}
+    for candidate in candidates:
+        options[candidate.key] = Option(candidate.text, evidence=candidate.value, chain=candidate.chain)
+
     # The option keeps the question's spelling of a choice.
     allowed = {normal_name(choice): choice for choice in choices}
     for remark in remarks:
@@ -87,7 +87,9 @@ def stance(remark: Remark) -> tuple[str, float]:
             confidence = None
     if answer.rstrip(".").lower() == "unknown":
         answer = ""
-    return answer, UNSTATED if confidence is None else min(1.0, max(0.0, confidence))
+    if confidence is None:
+        return answer, UNSTATED
+    return answer, min(1.0, max(0.0, confidence))
 
 
 def given_in_to(remarks: Sequence[Remark], obedience: float, seed: int) -> Directive | None:

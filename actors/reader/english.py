@@ -66,18 +66,15 @@ class Comparison:
     smallest_wins: bool
 
 
-COMPARISONS = tuple(
-    Comparison(frozenset(terms.split()), of_time=of_time, smallest_wins=smallest_wins)
-    for of_time, smallest_wins, terms in (
-        (True, True, "first earlier earliest before older oldest initially"),
-        (True, False, "later latest recent recently newer newest last younger youngest"),
-        (
-            False,
-            False,
-            "more most higher highest larger largest bigger biggest greater greatest taller tallest longer longest",
-        ),
-        (False, True, "less least lower lowest smaller smallest fewer fewest shorter shortest"),
-    )
+_EARLIEST = "first earlier earliest before older oldest initially"
+_LATEST = "later latest recent recently newer newest last younger youngest"
+_LARGEST = "more most higher highest larger largest bigger biggest greater greatest taller tallest longer longest"
+_SMALLEST = "less least lower lowest smaller smallest fewer fewest shorter shortest"
+COMPARISONS = (
+    Comparison(frozenset(_EARLIEST.split()), of_time=True, smallest_wins=True),
+    Comparison(frozenset(_LATEST.split()), of_time=True, smallest_wins=False),
+    Comparison(frozenset(_LARGEST.split()), of_time=False, smallest_wins=False),
+    Comparison(frozenset(_SMALLEST.split()), of_time=False, smallest_wins=True),
 )
 
 # Words in questions about something visible.
@@ -88,6 +85,7 @@ PICTURE_WORDS = COLOURS | frozenset(
 )
 
 _WORD = re.compile(r"[^\W_]+(?:[.'’\-][^\W_]+)*")
+_IN_BRACKETS = re.compile(r"\s*\([^)]*\)")
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"”']?\s+(?=[\"“(\[]?[A-Z0-9])")
 _ABBREVIATION = re.compile(r"(?:\b(?:Mr|Mrs|Ms|Dr|St|Jr|Sr|No|vs)|\b[A-Z])\.$")
@@ -132,6 +130,11 @@ def stem(word: str) -> str:
     return word.rstrip("e") if len(word) > 4 else word
 
 
+def stems(text: str) -> list[str]:
+    """Returns the stems of all words, in order, with repetitions."""
+    return list(map(stem, words(text)))
+
+
 def content_stems(text: str) -> list[str]:
     """Returns the stems of content words, in order, with repetitions."""
     return [stem(word) for word in words(text) if word not in STOP_WORDS]
@@ -139,28 +142,33 @@ def content_stems(text: str) -> list[str]:
 
 def features(text: str) -> list[str]:
     """Returns content stems and pairs of neighbours. Pairs tell "red ball, blue hat" from "blue ball, red hat"."""
-    single = content_stems(text)
-    return [*single, *(f"{first} {second}" for first, second in pairwise(single) if first != second)]
+    single_stems = content_stems(text)
+    pairs = [f"{first} {second}" for first, second in pairwise(single_stems) if first != second]
+    return single_stems + pairs
 
 
 @lru_cache(maxsize=1 << 14)
 def normal_name(name: str) -> str:
     """Normalises a name: lower case, no article, no addition in brackets."""
     # A name entirely in brackets stays.
-    parts = words(re.sub(r"\s*\([^)]*\)", "", name) or name)
-    return " ".join(parts[1:] if len(parts) > 1 and parts[0] in ("the", "a", "an") else parts)
+    name_words = words(_IN_BRACKETS.sub("", name) or name)
+    if len(name_words) > 1 and name_words[0] in ("the", "a", "an"):
+        del name_words[0]
+    return " ".join(name_words)
 
 
 def name_spans(text: str) -> list[tuple[str, int, int]]:
     """Finds capitalised names in a sentence as (name, start, end), without an opening function word."""
     spans = []
     for match in _NAME.finditer(text):
-        start, name = match.start(), match[0]
-        first, _, rest = name.partition(" ")
-        if first.lower() in STOP_WORDS:  # an opening "The" or "In" is no part of the name
-            if not rest or not rest[0].isupper():
+        start = match.start()
+        name = match[0]
+        first_word, _, rest = name.partition(" ")
+        if first_word.lower() in STOP_WORDS:  # an opening "The" or "In" is no part of the name
+            if not rest[:1].isupper():
                 continue
-            start, name = start + len(first) + 1, rest
+            start += len(first_word) + 1
+            name = rest
         # Numbers are no names, in digits or in words.
         if not name.isdigit() and name.lower() not in NUMBERS:
             spans.append((name, start, match.end()))

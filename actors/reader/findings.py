@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 
 from actors.messages import FieldKind, InputLine
 from actors.reader.english import content_stems
@@ -55,27 +56,31 @@ class Findings:
         """Returns relevant statements, best first, or all where none covers anything."""
         shares = self.evidence.shares
         threshold = RELEVANT * max(shares, default=0.0)
-        ranking = sorted(range(len(shares)), key=lambda number: -shares[number])
-        statements = [self.evidence.entries[number].statement for number in ranking if shares[number] >= threshold]
-        return list(dict.fromkeys(statements))
+        relevant: dict[Statement, None] = {}
+        for number in sorted(range(len(shares)), key=lambda number: -shares[number]):
+            if shares[number] >= threshold:
+                relevant[self.evidence.entries[number].statement] = None
+        return list(relevant)
 
     def searches(self) -> list[str]:
         """Lists things to look up: names that the best chain adds, then the question's parts."""
         searches = [value for name, value in self.fields if name in SEARCHES]
         # The first node of a plan is the question itself.
-        searches += [line.text for line in (*self.lines(FieldKind.QUERY), *self.lines(FieldKind.NODE)[1:])]
+        given_searches = self.lines(FieldKind.QUERY) + self.lines(FieldKind.NODE)[1:]
+        searches += map(attrgetter("text"), given_searches)
         covered = [set(content_stems(text)) for text in searches]
 
         bridges: dict[str, None] = {}
+        question_stems = self.evidence.asked.weights.keys()
         _, chain = self.evidence.best_chain
         for number in chain:
             for _, name in self.evidence.entries[number].statement.names:
-                if name[0].isupper() and self.evidence.asked.weights.keys().isdisjoint(content_stems(name)):
+                if name[0].isupper() and question_stems.isdisjoint(content_stems(name)):
                     bridges[name] = None
 
-        remaining = []
+        remaining: list[str] = []
         for text in (*list(bridges)[:BRIDGES], *parts(self.question)):
             stems = set(content_stems(text))
-            if not any(stems <= search for search in covered):
+            if not any(map(stems.issubset, covered)):
                 remaining.append(text)
         return remaining

@@ -7,6 +7,7 @@ look up. A field that may be left out is left out where nothing was found for it
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from operator import attrgetter
 
 from actors.messages import Field, FieldKind, NodeType, Value
 from actors.prompting.safe_text import one_line
@@ -28,9 +29,13 @@ def fill(fields: Sequence[Field], findings: Findings) -> str:
     lines: list[str] = []
     for field in fields:
         # One line a value: text after a line break might be read as another field.
-        values = dict.fromkeys(one_line(value) for value in values_of(field, findings) if value.strip())
-        most = (field.most or MOST_VALUES) if field.many else 1
-        lines += [f"{field.name}: {value}" for value in list(values)[:most]]
+        values = dict.fromkeys(map(one_line, values_of(field, findings)))
+        values.pop("", None)
+        most = 1
+        if field.many:
+            most = field.most or MOST_VALUES
+        for value in list(values)[:most]:
+            lines.append(f"{field.name}: {value}")
 
     # A reply states something, if only that there is nothing.
     return "\n".join(lines) or f"{fields[0].name}: none"
@@ -69,8 +74,10 @@ def choice(field: Field, findings: Findings) -> str:
         case FieldKind.INTENTS:
             return values[min(len(parts(findings.question)), len(values)) - 1]
         case FieldKind.SIDE:
-            agreeing = [name for name, answer in findings.colleagues.items() if answer and answer == findings.answer]
-            return next(iter(agreeing), values[-1])
+            for name, answer in findings.colleagues.items():
+                if answer and answer == findings.answer:
+                    return name
+            return values[-1]
         case FieldKind.ACTION:
             return tool_for(searches[0], values) if searches else values[-1]
         case FieldKind.RELEVANT:
@@ -80,8 +87,8 @@ def choice(field: Field, findings: Findings) -> str:
         case FieldKind.RETRIEVE:
             affirmed = not findings.suffices
         case FieldKind.SUPPORTED:
-            answers = [normal_name(line.text) for line in findings.lines(FieldKind.ANSWER)]
-            affirmed = answers[:1] == [normal_name(findings.answer)]
+            first_answer = next(iter(findings.lines(FieldKind.ANSWER)), None)
+            affirmed = first_answer is not None and normal_name(first_answer.text) == normal_name(findings.answer)
         case _:
             affirmed = findings.suffices
     return values[0] if affirmed else values[-1]
@@ -91,8 +98,10 @@ def next_step(findings: Findings) -> NodeType:
     """Returns the type of a plan's next node: searches until the evidence suffices, then an answer, then the end."""
     if findings.searches() and not findings.suffices:
         return NodeType.RETRIEVAL
-    answered = any(node.text.startswith(NodeType.ANSWER) for node in findings.lines(FieldKind.NODE))
-    return NodeType.STOP if answered else NodeType.ANSWER
+    for node in findings.lines(FieldKind.NODE):
+        if node.text.startswith(NodeType.ANSWER):
+            return NodeType.STOP
+    return NodeType.ANSWER
 
 
 def asks_for_sight(text: str) -> bool:
@@ -105,7 +114,9 @@ def asks_for_sight(text: str) -> bool:
 def tool_for(text: str, tools: Sequence[str]) -> str:
     """Returns the tool that looks for a text: the first one, or one for pictures if the text asks for sight."""
     if asks_for_sight(text):
-        return next((tool for tool in tools if "picture" in tool or "image" in tool), tools[0])
+        for tool in tools:
+            if "picture" in tool or "image" in tool:
+                return tool
     return tools[0]
 
 
@@ -121,32 +132,36 @@ def numbers(field: Field, findings: Findings) -> list[int]:
         for source in (f"{kind.lower()} {line.number}", *_SOURCE.findall(line.text)):
             number_of.setdefault(source, line.number or 0)
     if not number_of:
-        sources = [entry.statement.source for entry in evidence.entries]
-        number_of = {source: int(source) for source in sources if source.isdecimal()}
+        for entry in evidence.entries:
+            source = entry.statement.source
+            if source.isdecimal():
+                number_of[source] = int(source)
 
     values: dict[int, float] = dict.fromkeys(number_of.values(), 0.0)
     for entry, share in zip(evidence.entries, evidence.shares, strict=True):
         number = number_of.get(entry.statement.source)
         if number is not None:
             values[number] = max(values[number], share)
+
     ranking = sorted(values, key=lambda number: -values[number])
-    threshold = KEPT * max(values.values(), default=0.0)
-    selection = [number for number in ranking if values[number] > 0 and values[number] >= threshold]
-    if not selection and not field.optional:
+    best = max(values.values(), default=0.0)
+    selection = [number for number in ranking if values[number] >= KEPT * best]
+    if not best:
         # One has to be named, even if none covers anything.
-        selection = ranking[:1]
+        selection = [] if field.optional else ranking[:1]
     return selection[: field.most or MOST_VALUES]
 
 
 def triples(findings: Findings) -> list[str]:
     """Lists the triples of relevant statements, without given ones, or else one that the question presumes."""
     given = {line.text for line in findings.lines(FieldKind.FOUND)}
-    stated: dict[str, None] = {}
+    statement_triples: dict[str, None] = {}
     for statement in findings.relevant():
-        stated |= dict.fromkeys(map(" | ".join, edges(statement)))
-    if stated or given:
-        return [triple for triple in stated if triple not in given] or ["none"]
-    return [f"{names(findings.question)[0] or 'The question'} | has | {theme(findings)}"]
+        statement_triples |= dict.fromkeys(map(" | ".join, edges(statement)))
+    if statement_triples or given:
+        return [triple for triple in statement_triples if triple not in given] or ["none"]
+    subject = names(findings.question)[0] or "The question"
+    return [f"{subject} | has | {theme(findings)}"]
 
 
 def edges(statement: Statement) -> Iterator[tuple[str, str, str]]:
@@ -158,24 +173,27 @@ def edges(statement: Statement) -> Iterator[tuple[str, str, str]]:
     elif statement.cells:
         # A row is about its first value that is no number.
         subject = next((value for _, value in statement.cells if not value[:1].isdigit()), title)
-        yield from ((subject, header, value) for header, value in statement.cells if value != subject)
+        for header, value in statement.cells:
+            if value != subject:
+                yield subject, header, value
     else:
-        between = False
+        has_relation = False
         for (head, _, end), (tail, start, _) in pairwise(name_spans(text)):
             relation = text[end:start].strip(" ,")
             if relation.islower() and len(relation.split()) <= RELATION_WORDS:
-                between = True
+                has_relation = True
                 yield head, relation, tail
-        if not between:
+        if not has_relation:
             relation = "shows" if statement.seen else "states"
             yield title, relation, text.rstrip(".")
 
 
 def pairs(findings: Findings) -> list[str]:
     """Lists the question's parts, with the answer to the whole where it is known."""
-    *smaller, whole = parts(findings.question)
+    *smaller_questions, whole = parts(findings.question)
     answer = findings.answer if findings.suffices else "uncertain"
-    return [*(f"{part} | uncertain" for part in smaller), f"{whole} | {answer}"]
+    lines = [f"{question} | uncertain" for question in smaller_questions]
+    return [*lines, f"{whole} | {answer}"]
 
 
 def calls(tools: Sequence[str], findings: Findings) -> list[str]:
@@ -195,7 +213,7 @@ def texts(field: Field, findings: Findings) -> list[str]:
                 return []
             statements = findings.relevant()
             if field.kind is FieldKind.DESCRIPTION:
-                statements = [statement for statement in statements if statement.seen]
+                statements = list(filter(attrgetter("seen"), statements))
             return [sentences(statements[:SENTENCES]) or NOTHING]
         case FieldKind.SUB_QUESTION if field.many:
             return list(parts(findings.question))
@@ -233,7 +251,8 @@ def sentences(statements: Sequence[Statement]) -> str:
     last_title = ""
     for statement in statements:
         title = statement.title
-        text = f"{(statement.text or f'{title} is shown').rstrip('.')}."
+        text = statement.text or f"{title} is shown"
+        text = f"{text.rstrip('.')}."
         # A reader takes an earlier title for that of the sentences after it.
         if title and title != last_title and (last_title or title.lower() not in text.lower()):
             text = f"{title}: {text}"

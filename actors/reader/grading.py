@@ -22,7 +22,8 @@ def verdict(grading: Grading) -> str:
     """Returns the reply to a request to judge, in the lines of its form."""
     grade, reason = compare(grading.reference, grading.answer, grading.choices)
     if grading.asks is FieldKind.SAME:
-        return f"{grading.asks}: {'yes' if grade >= SAME_FROM else 'no'}"
+        same = "yes" if grade >= SAME_FROM else "no"
+        return f"{grading.asks}: {same}"
     return f"{FieldKind.REASONING}: {reason}\n{FieldKind.GRADE}: {grade}"
 
 
@@ -47,13 +48,14 @@ def compare(reference: Sequence[str], answer: str, choices: Sequence[str] = ()) 
     if choices or _contradicts(set(answer_words), set(expected)):
         return 1, "It says something else."
 
-    stems = {stem(word) for word in answer_words}
-    shared = [word for word in expected if stem(word) in stems]
+    answer_stems = set(map(stem, answer_words))
+    shared = [word for word in expected if stem(word) in answer_stems]
     if len(shared) == len(expected):
-        content_parts = [part for part in parts if not STOP_WORDS.issuperset(part)]
-        if len(content_parts) > len(expected_parts) or not _numbers(answer_words) <= _numbers(expected):
+        has_further_part = len(parts) - sum(map(STOP_WORDS.issuperset, parts)) > len(expected_parts)
+        if has_further_part or not _numbers(answer_words) <= _numbers(expected):
             return 3, "It says the same and something else."
         return 4, "It says the same in other words."
+
     if STOP_WORDS.issuperset(shared):
         return 1, "It says something else."
     grade = 3 if 2 * len(shared) >= len(expected) else 2
@@ -74,9 +76,10 @@ def comparison_key(text: str) -> Words:
                 key.pop()
                 number = -number
             key.append(f"{number:.12g}")
-        # `6.9 million` is one number.
         elif word in _SCALES and key and _NUMERIC.fullmatch(key[-1]):
-            key[-1] = f"{float(key[-1]) * _SCALES[word]:.12g}"
+            # `6.9 million` is one number.
+            number = float(key[-1]) * _SCALES[word]
+            key[-1] = f"{number:.12g}"
         else:
             key.append(word.replace(".", ""))
     return tuple(word for word in key if word not in _ARTICLES) or tuple(key)
@@ -84,22 +87,24 @@ def comparison_key(text: str) -> Words:
 
 def _contradicts(answer: set[str], expected: set[str]) -> bool:
     """True for words with another negation or number, or with both yes and no."""
-    if _NEGATIONS & answer != _NEGATIONS & expected or (expected <= {"yes", "no"} and {"yes", "no"} <= answer):
+    if _NEGATIONS & answer != _NEGATIONS & expected:
         return True
+    if expected <= {"yes", "no"} <= answer:
+        return True
+
     numbers = _numbers(answer)
     expected_numbers = _numbers(expected)
-    if not expected_numbers:
-        return False
     # A number may be missing or be added; one in the place of another one contradicts.
-    replaced = expected_numbers - numbers and numbers - expected_numbers
-    return expected_numbers.isdisjoint(numbers) or bool(replaced)
+    if expected_numbers - numbers and numbers - expected_numbers:
+        return True
+    return bool(expected_numbers) and expected_numbers.isdisjoint(numbers)
 
 
 def _numbers(key: Iterable[str]) -> set[str]:
-    return {word for word in key if _NUMERIC.fullmatch(word)}
+    return set(filter(_NUMERIC.fullmatch, key))
 
 
 def _parts(text: str) -> list[Words]:
     """Splits a list into the words of its parts."""
-    keys = [comparison_key(part) for part in _SEPARATOR.split(text)]
-    return [key for key in keys if key] or [comparison_key(text)]
+    keys = map(comparison_key, _SEPARATOR.split(text))
+    return list(filter(None, keys)) or [comparison_key(text)]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 
 from actors.reader.phrases import Kinds, Phrase, kinds_of, phrases
 from actors.reader.question import QuestionForm, question_form
@@ -60,8 +60,14 @@ class WeightedQuestion:
     def _entry(self, statement: Statement) -> Entry:
         """Relates a statement to the question."""
         stems = set(statement.stems)
-        mask = sum(1 << bit for bit, part in enumerate(self.weights) if part in stems)
-        focus = sum(weight for part, weight in self._focus.items() if part in stems)
+        mask = 0
+        for bit, part in enumerate(self.weights):
+            if part in stems:
+                mask |= 1 << bit
+        focus = 0.0
+        for part, weight in self._focus.items():
+            if part in stems:
+                focus += weight
         whole = sum(self._focus.values()) or 1.0
         return Entry(
             statement,
@@ -74,7 +80,11 @@ class WeightedQuestion:
 
     def _covered(self, mask: int) -> float:
         """Returns the weight of the question's stems in a mask, whose bits are in the order of the weights."""
-        return sum(weight for bit, weight in enumerate(self.weights.values()) if mask >> bit & 1)
+        covered = 0.0
+        for bit, weight in enumerate(self.weights.values()):
+            if mask >> bit & 1:
+                covered += weight
+        return covered
 
     def _narrowed(self, option: str) -> "WeightedQuestion":
         """Returns the question for one of its alternatives."""
@@ -85,14 +95,14 @@ class WeightedQuestion:
 
 def weigh_question(form: QuestionForm, statements: Sequence[Statement]) -> WeightedQuestion:
     """Weighs stems by inverse document frequency within the prompt. A word in no statement counts half."""
-    frequency = Counter(chain.from_iterable(statement.stems for statement in statements))
+    frequency = Counter(chain.from_iterable(map(attrgetter("stems"), statements)))
     weights = {}
     for part in form.stems:
         weight = math.log(1 + (len(statements) + 1) / (1 + frequency[part]))
         if " " in part:
-            weight *= PAIR_WEIGHT
-        if not frequency[part]:
-            weight *= 0.0 if " " in part else 0.5
+            weight *= PAIR_WEIGHT if frequency[part] else 0.0
+        elif not frequency[part]:
+            weight *= 0.5
         weights[part] = weight
     return WeightedQuestion(form, weights, kinds_of(statements))
 
@@ -112,20 +122,21 @@ class LinkedEvidence:
             for link in entry.links:
                 by_link.setdefault(link, []).append(number)
         for link, numbers in by_link.items():
-            if len(numbers) > LINK_LIMIT:
-                sources = {self.entries[number].statement.source for number in numbers}
-                if len(sources) > LINK_LIMIT:
-                    by_link[link] = []
+            sources = {self.entries[number].statement.source for number in numbers}
+            if len(sources) > LINK_LIMIT:
+                by_link[link] = []
 
         neighbours: list[list[int]] = []
-        tables = [entry.statement.table for entry in self.entries]
         for number, entry in enumerate(self.entries):
             linked: dict[int, None] = {}
             for link in entry.links:
                 linked |= dict.fromkeys(by_link[link])
             linked.pop(number, None)
-            table = tables[number]
-            neighbours.append([other for other in linked if table is None or table != tables[other]])
+            table = entry.statement.table
+            if table is None:
+                neighbours.append(list(linked))
+            else:
+                neighbours.append([place for place in linked if self.entries[place].statement.table != table])
         return neighbours
 
     @cached_property
@@ -137,34 +148,32 @@ class LinkedEvidence:
             covered weight of the question * least trust of a statement * HOP_DISCOUNT ** hops
         """
         covered = self.asked.covered
-        best: list[tuple[float, int, float, tuple[int, ...]]] = [
-            (entry.bearing, entry.mask, entry.statement.trust, (number,)) for number, entry in enumerate(self.entries)
-        ]
+        best: list[tuple[float, int, float, tuple[int, ...]]] = []
+        for number, entry in enumerate(self.entries):
+            best.append((entry.bearing, entry.mask, entry.statement.trust, (number,)))
+
         for _ in range(HOPS):
             # A copy: every hop of a round starts from the chains of the previous round.
             longer = list(best)
             for number, neighbours in enumerate(self.neighbours):
                 entry = self.entries[number]
-                mask = entry.mask
-                trust = entry.statement.trust
                 for neighbour in neighbours:
                     _, chain_mask, chain_trust, numbers = best[neighbour]
-                    joint = chain_mask | mask
-                    if joint == mask or number in numbers:
+                    mask = chain_mask | entry.mask
+                    if mask == entry.mask or number in numbers:
                         continue
-                    joint_trust = min(chain_trust, trust)
-                    strength = covered(joint) * joint_trust * HOP_DISCOUNT ** len(numbers)
+                    trust = min(chain_trust, entry.statement.trust)
+                    strength = covered(mask) * trust * HOP_DISCOUNT ** len(numbers)
                     if strength > longer[number][0]:
-                        longer[number] = (strength, joint, joint_trust, (number, *numbers))
+                        longer[number] = (strength, mask, trust, (number, *numbers))
             best = longer
         return [(strength, numbers) for strength, _, _, numbers in best]
 
     @cached_property
     def best_chain(self) -> Chain:
         """The strongest chain. It has no statement where nothing is covered."""
-        best: Chain = max(self.chains, key=itemgetter(0), default=(0.0, ()))
-        strength, _ = best
-        return best if strength > 0 else (strength, ())
+        strength, numbers = max(self.chains, key=itemgetter(0), default=(0.0, ()))
+        return (strength, numbers) if strength > 0 else (strength, ())
 
     @cached_property
     def shares(self) -> list[float]:

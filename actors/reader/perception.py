@@ -71,12 +71,13 @@ class Page:
 
 def _description(image: Source) -> list[Statement]:
     """Reads the description of a picture. Without one, only the title is known."""
-    return [read_statement(image.id, image.title, part, seen=True) for part in sentences(image.text) or [""]]
+    parts = sentences(image.text) or [""]
+    return [read_statement(image.id, image.title, part, seen=True) for part in parts]
 
 
 def look(picture: Sequence[Statement], palette: Palette, rate: float, seed: int) -> list[Statement]:
     """Returns a picture's statements as seen: with probability `rate`, one is missed or, as often, misread."""
-    perceived = []
+    perceived: list[Statement] = []
     for place, statement in enumerate(picture):
         # Named by source and position: other evidence in the prompt changes no draw.
         draw = uniform(seed, "see", statement.source, place)
@@ -91,24 +92,29 @@ def look(picture: Sequence[Statement], palette: Palette, rate: float, seed: int)
 
 def _misread(text: str, palette: Palette, draw: float) -> str:
     """Puts another colour, number or thing of the palette in the place of one. "" where there is none."""
-    replacements = []
+    replacements: list[tuple[re.Match[str], list[str]]] = []
     for match in _WORD.finditer(text):
         word = match[0].lower()
         for group in palette:
-            alternatives = [alternative for alternative in group if alternative != word]
-            if word in group and alternatives:
+            if word in group and len(group) > 1:
+                alternatives = list(group)
+                alternatives.remove(word)
                 replacements.append((match, alternatives))
     if not replacements:
         return ""
+
+    # One draw decides on the word and on what stands in its place.
     position, rest = divmod(draw * len(replacements), 1)
     match, alternatives = replacements[int(position)]
-    return text[: match.start()] + alternatives[int(rest * len(alternatives))] + text[match.end() :]
+    alternative = alternatives[int(rest * len(alternatives))]
+    return text[: match.start()] + alternative + text[match.end() :]
 
 
 def _palette(statements: Sequence[Statement]) -> Palette:
-    text = " ".join(statement.text for statement in statements)
-    words = dict.fromkeys(_WORD.findall(text.lower()))
-    return [list(filter(group.__contains__, words)) for group in (COLOURS, frozenset(NUMBERS), _OBJECTS)]
+    words: dict[str, None] = {}
+    for statement in statements:
+        words |= dict.fromkeys(_WORD.findall(statement.text.lower()))
+    return [list(filter(group.__contains__, words)) for group in (COLOURS, NUMBERS.keys(), _OBJECTS)]
 
 
 def read_shared(text: str) -> tuple[str, tuple[str, ...], list[Statement]]:
@@ -126,11 +132,17 @@ def read_shared(text: str) -> tuple[str, tuple[str, ...], list[Statement]]:
         else:
             section.append(line)
 
-    choices = tuple(choice[2] for choice in map(_CHOICE.match, sections[CHOICES]) if choice)
+    choices: list[str] = []
+    for line in sections[CHOICES]:
+        choice = _CHOICE.match(line)
+        if choice:
+            choices.append(choice[2])
+
     statements: list[Statement] = []
-    for line in (*sections[OWN], *sections[EVIDENCE]):
+    for line in sections[OWN] + sections[EVIDENCE]:
         number = ""
-        if tagged := _TAGGED.match(line):
+        tagged = _TAGGED.match(line)
+        if tagged:
             number, line = tagged.groups()
         title, colon, content = line.partition(": ")
         if not colon:
@@ -138,5 +150,6 @@ def read_shared(text: str) -> tuple[str, tuple[str, ...], list[Statement]]:
             content = line
         # A row is one statement: single cells would mean little.
         parts = [content] if cells_of(content) else sentences(content)
-        statements += [read_statement(number, title, part) for part in parts]
-    return " ".join(sections[QUESTION]), choices, statements
+        for part in parts:
+            statements.append(read_statement(number, title, part))
+    return " ".join(sections[QUESTION]), tuple(choices), statements

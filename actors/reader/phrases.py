@@ -16,6 +16,7 @@ from actors.reader.english import (
     name_spans,
     normal_name,
     stem,
+    stems,
     words,
 )
 from actors.reader.question import AnswerType, QuestionForm
@@ -69,6 +70,7 @@ def phrases(statement: Statement, form: QuestionForm, kinds: Kinds, weights: Map
         fits = [(value, _cell_fit(header, value, form, kinds)) for header, value in statement.cells]
     else:
         fits = _from_text(statement, form, kinds, weights)
+
     if statement.title and form.answer_type.is_name:
         title = statement.title
         share = 0.9
@@ -81,10 +83,9 @@ def phrases(statement: Statement, form: QuestionForm, kinds: Kinds, weights: Map
     best: dict[str, Phrase] = {}
     for text, fit in fits:
         key = normal_name(text)
+        is_better = key not in best or best[key].fit < fit
         # A name in the question is not its answer.
-        if not key or fit <= 0 or form.mentions(key):
-            continue
-        if key not in best or best[key].fit < fit:
+        if key and fit > 0 and is_better and not form.mentions(key):
             best[key] = Phrase(key, text.strip(" .,;"), min(1.0, fit))
     return list(best.values())
 
@@ -94,7 +95,7 @@ def kinds_of(statements: Sequence[Statement]) -> Kinds:
     kinds: dict[str, set[str]] = {}
 
     def add(name: str, text: str) -> None:
-        kinds.setdefault(normal_name(name), set()).update(stem(word) for word in words(text))
+        kinds.setdefault(normal_name(name), set()).update(stems(text))
 
     for statement in statements:
         text = statement.text
@@ -109,6 +110,7 @@ def kinds_of(statements: Sequence[Statement]) -> Kinds:
             noun_group = _NOUN_GROUP_END.split(subject[2])[0]
             add(subject[1], noun_group)
             add(statement.title, noun_group)
+
         for name, start, end in name_spans(text):
             preceding = words(text[max(0, start - BEFORE) : start])[-1:]
             if STOP_WORDS.isdisjoint(preceding):
@@ -121,25 +123,23 @@ def kinds_of(statements: Sequence[Statement]) -> Kinds:
 
 def _cell_fit(header: str, value: str, form: QuestionForm, kinds: Kinds) -> float:
     """Fits a cell: best where the header is the noun asked for, then where it is of its kind, then by the value."""
-    stems = {stem(word) for word in words(header)}
-    if form.head and form.head[-1] in stems:
+    header_stems = set(stems(header))
+    if form.head and form.head[-1] in header_stems:
         return 1.0
     match form.answer_type:
-        case AnswerType.PERSON | AnswerType.PLACE if stems & _STEMS_OF[form.answer_type]:
+        case AnswerType.PERSON | AnswerType.PLACE if header_stems & _STEMS_OF[form.answer_type]:
             return 0.9
-        case AnswerType.PERSON | AnswerType.PLACE:
-            return 0.8 * _name_fit(value, form, kinds)
         case AnswerType.TIME if YEAR.search(value) or _DATE.search(value):
             return 0.9
         case AnswerType.COLOUR if _COLOUR.search(value):
             return 0.9
         case AnswerType.COUNT | AnswerType.QUANTITY if any(map(str.isdecimal, value)):
-            return 0.9 if stems & {*form.head, *form.focus} else 0.3
-        case AnswerType.THING if stems & (set(form.head) or form.focus):
+            return 0.9 if header_stems & {*form.head, *form.focus} else 0.3
+        case AnswerType.THING if header_stems & (set(form.head) or form.focus):
             return 0.9
         case AnswerType.THING if value[:1].isdigit():
             return 0.15
-        case AnswerType.THING:
+        case answer_type if answer_type.is_name:
             return 0.8 * _name_fit(value, form, kinds)
     return 0.0
 
@@ -153,26 +153,27 @@ def _from_text(
     if not spans:
         return []
 
-    question_words = []
+    weight_at: dict[int, float] = {}
     for word in _WORD_SPANS.finditer(text):
         weight = weights.get(stem(word[0].lower()))
         if weight is not None:
-            question_words.append((word.start(), weight))
+            weight_at[word.start()] = weight
 
     # "three red stars": counts and colours precede their noun.
     factor = 3 if form.answer_type in (AnswerType.COLOUR, AnswerType.COUNT) else 1
-    nearness = []
+    nearness: list[float] = []
     for start, end, _ in spans:
         near = 0.0
-        for place, weight in question_words:
+        for place, weight in weight_at.items():
             distance = max(place - end, (start - place) * factor, 0)
             near += weight / (NEAR + distance)
         nearness.append(near)
+
     nearest = max(nearness) or 1.0
-    return [
-        (text[start:end], fit * (0.6 + 0.4 * near / nearest))
-        for (start, end, fit), near in zip(spans, nearness, strict=True)
-    ]
+    fits: list[tuple[str, float]] = []
+    for (start, end, fit), near in zip(spans, nearness, strict=True):
+        fits.append((text[start:end], fit * (0.6 + 0.4 * near / nearest)))
+    return fits
 
 
 def _spans(statement: Statement, form: QuestionForm, kinds: Kinds) -> list[Span]:
@@ -180,24 +181,27 @@ def _spans(statement: Statement, form: QuestionForm, kinds: Kinds) -> list[Span]
     text = statement.text
     match form.answer_type:
         case AnswerType.TIME:
-            dates = [(*date.span(), 1.0 if YEAR.search(date[0]) else 0.7) for date in _DATE.finditer(text)]
             # `Which year` asks for the year of a date, and a text without a full date may have a year.
-            if "year" in form.head or not dates:
-                return [(*year.span(), 1.0) for year in YEAR.finditer(text)]
+            if "year" in form.head or not _DATE.search(text):
+                return _matches(YEAR, text)
+            dates: list[Span] = []
+            for date in _DATE.finditer(text):
+                fit = 1.0 if YEAR.search(date[0]) else 0.7
+                dates.append((*date.span(), fit))
             return dates
         case AnswerType.COUNT:
             return list(_counted(_COUNTED, text, form))
         case AnswerType.QUANTITY:
             return list(_counted(_QUANTITY, text, form))
         case AnswerType.COLOUR:
-            return [(*colour.span(), 1.0) for colour in _COLOUR.finditer(text)]
+            return _matches(_COLOUR, text)
         case AnswerType.LETTERING:
             # From the surest sign of written text to the weakest.
-            for pattern, group, fit in ((_QUOTE, 1, 1.0), (_AFTER_SAYS, 1, 0.9), (_CAPITALS, 0, 0.6)):
-                spans = [(*match.span(group), fit) for match in pattern.finditer(text)]
-                if spans:
-                    return spans
-            return []
+            return (
+                _matches(_QUOTE, text, group=1)
+                or _matches(_AFTER_SAYS, text, group=1, fit=0.9)
+                or _matches(_CAPITALS, text, fit=0.6)
+            )
         case AnswerType.THING:
             return [*_names(statement, form, kinds), *_things(text, form)]
         case AnswerType.PERSON | AnswerType.PLACE:
@@ -205,10 +209,14 @@ def _spans(statement: Statement, form: QuestionForm, kinds: Kinds) -> list[Span]
     return []
 
 
+def _matches(pattern: re.Pattern[str], text: str, group: int = 0, fit: float = 1.0) -> list[Span]:
+    return [(*match.span(group), fit) for match in pattern.finditer(text)]
+
+
 def _counted(pattern: re.Pattern[str], text: str, form: QuestionForm) -> Iterator[Span]:
     """Finds numbers. The words after a number should name the counted thing."""
     for number in pattern.finditer(text):
-        following = [stem(word) for word in words(text[number.end() :][:40])[:4]]
+        following = stems(text[number.end() :][:40])[:4]
         fit = 0.25
         if form.head and form.head[-1] in following:
             fit = 1.0
@@ -221,17 +229,19 @@ def _names(statement: Statement, form: QuestionForm, kinds: Kinds) -> Iterator[S
     """Finds names. "the boat of X is called Y": X or Y is a boat."""
     text = statement.text
     least_fit = 0.0
-    if form.head and form.head[-1] in map(stem, words(text)):
+    if form.head and form.head[-1] in stems(text):
         least_fit = 0.85
     title = normal_name(statement.title)
     for name, start, end in name_spans(text):
         fit = _name_fit(name, form, kinds)
         preceding = words(text[max(0, start - PREPOSITION) : start])[-1:]
+
         # Places follow `in` or `from`, doers follow `by`.
         if form.answer_type is AnswerType.PLACE and not _PLACE_CUES.isdisjoint(preceding):
             fit = max(fit, 0.85)
         elif form.answer_type is AnswerType.PERSON and preceding == ["by"]:
             fit = max(fit, 0.75)
+
         # A statement about the title does not make the title the thing asked for.
         if normal_name(name) != title:
             fit = max(fit, least_fit)
@@ -242,7 +252,8 @@ def _name_fit(name: str, form: QuestionForm, kinds: Kinds) -> float:
     """Fits a name by its kind, or else by its shape: people have two to four words, places at most three."""
     key = normal_name(name)
     name_kinds = kinds.get(key, frozenset())
-    if name_kinds & _STEMS_OF.get(form.answer_type, frozenset()) or not name_kinds.isdisjoint(form.head[-1:]):
+    kinds_asked_for = _STEMS_OF.get(form.answer_type, frozenset()).union(form.head[-1:])
+    if name_kinds & kinds_asked_for:
         return 1.0
 
     shaped = True
@@ -263,13 +274,16 @@ def _things(text: str, form: QuestionForm) -> list[Span]:
     for match in _WORD_SPANS.finditer(text):
         word = match[0].lower()
         group = groups[-1]
-        if word in STOP_WORDS or (group and text[group[-1].end() : match.start()] != " "):
+        is_next_word = not group or text[group[-1].end() : match.start()] == " "
+        if word in STOP_WORDS or not is_next_word:
             group = []
             groups.append(group)
-        if word not in STOP_WORDS and word not in NUMBERS:
-            if stem(word) in members:
-                spans.append((*match.span(), 1.0))
-            group.append(match)
+        if word in STOP_WORDS or word in NUMBERS:
+            continue
+
+        group.append(match)
+        if stem(word) in members:
+            spans.append((*match.span(), 1.0))
 
     group_fit = 0.1 if members else 0.4
     for group in filter(None, groups):

@@ -70,6 +70,7 @@ class QuestionForm:
 
 _AUXILIARY = "is|are|was|were|did|does|do|has|have|had|can|could|will|would"
 _ASKS_YES_NO = re.compile(rf"(?:^|,\s*)(?:{_AUXILIARY})\b", re.IGNORECASE)
+_BEGINS_WITH_VERB = re.compile(rf"(?:{_AUXILIARY})\b", re.IGNORECASE)
 _QUESTION_WORD = re.compile(r"\b(who|whose|whom|which|what|when|where|how|why)\b", re.IGNORECASE)
 _GROUP = r"\s+((?:[\w'’\-]+(?:\(e?s\))?\s*){1,4})"
 _HEAD = re.compile(rf"\b(?:which|what(?:\s+(?:is|are|was|were)\s+the)?|how\s+many|whose){_GROUP}", re.IGNORECASE)
@@ -91,7 +92,7 @@ _LETTERING = re.compile(
     re.IGNORECASE,
 )
 # `Name` is a header for people in tables, but in a question anything has a name.
-_PEOPLE_STEMS = frozenset(stem(word) for word in PEOPLE if word != "name")
+_PEOPLE_STEMS = frozenset(map(stem, PEOPLE - {"name"}))
 _PLACE_STEMS = frozenset(map(stem, PLACES))
 # `the film that had Mira Holt as Anna`: a noun and a clause that describes it, up to the end of the question.
 _DESCRIBED = re.compile(
@@ -105,6 +106,7 @@ def question_form(text: str) -> QuestionForm:
     comparison = next((order for order in COMPARISONS if not order.words.isdisjoint(question_words)), None)
     options = _alternatives(text, comparison)
     head = _head(text)
+    answer_type = AnswerType.OPTION if options else _answer_type(text, question_words, head)
     stems = tuple(dict.fromkeys(features(text)))
     plural = _PLURAL.search(text) and not text.lower().startswith(("what is", "what was"))
     return QuestionForm(
@@ -113,7 +115,7 @@ def question_form(text: str) -> QuestionForm:
         stems=stems,
         focus=_focus(text) or frozenset(stems),
         head=head,
-        answer_type=AnswerType.OPTION if options else _answer_type(text, question_words, head),
+        answer_type=answer_type,
         names=frozenset(normal_name(name) for name, _, _ in name_spans(text)),
         several=bool(plural or _LISTED.search(text)),
         options=options,
@@ -124,18 +126,23 @@ def question_form(text: str) -> QuestionForm:
 def parts(text: str) -> tuple[str, ...]:
     """Splits a question into the question for a thing that it describes, if it does, and itself."""
     described = _DESCRIBED.search(text)
-    return (f"Which {described[1]}{described[2]}?", text) if described else (text,)
+    if described is None:
+        return (text,)
+    return f"Which {described[1]}{described[2]}?", text
 
 
 def _alternatives(text: str, comparison: Comparison | None) -> tuple[str, ...]:
     """Returns the two alternatives of a question that compares, or that asks for yes or no. Else ()."""
     alternatives = _OR.split(text.rstrip(" ?."), maxsplit=1)
     # Elsewhere `or` only joins words of a description.
-    if len(alternatives) < 2 or not (comparison or re.match(rf"(?:{_AUXILIARY})\b", text, re.IGNORECASE)):
+    if len(alternatives) < 2 or not (comparison or _BEGINS_WITH_VERB.match(text)):
         return ()
-    left = _BEFORE_LEFT.sub("", re.split(r"[:,]\s+", alternatives[0])[-1].strip())
+    left = re.split(r"[:,]\s+", alternatives[0])[-1].strip()
+    left = _BEFORE_LEFT.sub("", left)
     right = _AFTER_RIGHT.split(alternatives[1])[0]
-    return (left.strip(" \"'"), right.strip(" \"'")) if left.strip() and right.strip() else ()
+    if not left.strip() or not right.strip():
+        return ()
+    return left.strip(" \"'"), right.strip(" \"'")
 
 
 def _head(text: str) -> tuple[str, ...]:
@@ -155,14 +162,15 @@ def _head(text: str) -> tuple[str, ...]:
 def _focus(text: str) -> frozenset[str]:
     """Returns the stems of the main clause."""
     question_word = _QUESTION_WORD.search(text)
-    main = text[question_word.end() :] if question_word else text
-    relative = _RELATIVE_WORD.search(main)
+    start = question_word.end() if question_word else 0
+    main_clause = text[start:]
+    relative = _RELATIVE_WORD.search(main_clause)
     if relative:
-        main = main[: relative.start()]
+        main_clause = main_clause[: relative.start()]
     elif question_word:
         # `In the film X, who ...`: the main clause begins before the question word.
-        main = text[: question_word.start()] + main
-    return frozenset(content_stems(main))
+        main_clause = text[: question_word.start()] + main_clause
+    return frozenset(content_stems(main_clause))
 
 
 def _answer_type(text: str, question_words: list[str], head: tuple[str, ...]) -> AnswerType:
@@ -182,6 +190,7 @@ def _answer_type(text: str, question_words: list[str], head: tuple[str, ...]) ->
         if not following:
             return AnswerType.THING
         return AnswerType.COUNT if following[0] == "many" else AnswerType.QUANTITY
+
     if first == "when" or not {"year", "date", "decade"}.isdisjoint((*head, *map(stem, head))):
         return AnswerType.TIME
     if first in ("who", "whom"):

@@ -7,7 +7,7 @@ right kind, and weighs its colleagues' answers. Its scores are no language model
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
+from operator import attrgetter
 
 from actors.messages import Completion, Directive, Grading, Prompted, Request
 from actors.reader.candidates import answers
@@ -39,7 +39,13 @@ TEXT_SKILL = {
     "logic expert": 0.65,
     "decision": 0.7,
 }
-VISUAL_SKILL = {"critic": 0.5, "data analyst": 0.75, "knowledge expert": 0.55, "scientist": 0.65, "decision": 0.7}
+VISUAL_SKILL = {
+    "critic": 0.5,
+    "data analyst": 0.75,
+    "knowledge expert": 0.55,
+    "scientist": 0.65,
+    "decision": 0.7,
+}
 DEFAULT_SKILL = 0.6
 
 
@@ -127,8 +133,11 @@ class ReadingTurn:
             # An order changes the answer, and no other part of a task's reply.
             best = Option(order.argue_for, evidence=1.0)
             confidence = order.confidence
-        colleagues = {}
+
+        colleagues: dict[str, str] = {}
+        message_fields: list[tuple[str, str]] = []
         for remark in self._prompted.discussion:
+            message_fields += remark.fields
             if not remark.own:
                 name, _, _ = remark.speaker.partition(",")
                 colleagues[name], _ = stance(remark)
@@ -139,7 +148,7 @@ class ReadingTurn:
             value=best.value,
             confidence=confidence,
             inputs=self._inputs,
-            fields=list(chain.from_iterable(remark.fields for remark in self._prompted.discussion)),
+            fields=message_fields,
             colleagues=colleagues,
         )
         return fill(task.fields, findings)
@@ -160,8 +169,8 @@ class ReadingTurn:
 
         # Weights are of words that distinguish statements, so the given lines have to be among them.
         question = weigh_question(page.asked.form, [*page.statements, *given])
-        statements = [*(entry.statement for entry in entries), *given]
-        return LinkedEvidence(question, list(map(question.entry, statements)))
+        statements = [entry.statement for entry in entries]
+        return LinkedEvidence(question, list(map(question.entry, statements + given)))
 
     def _ranked_options(self) -> list[Option]:
         """Ranks options by their value under noise that grows with the number of irrelevant statements."""
@@ -173,16 +182,20 @@ class ReadingTurn:
             choices=self._page.choices,
         )
         # Statements behind an option nearly as good as the best are relevant.
-        top = max((option.evidence for option in options.values()), default=0.0)
-        chains = [option.chain for option in options.values() if option.evidence >= 0.9 * top]
-        irrelevant = len(self._evidence.entries) - len(set(chain.from_iterable(chains)))
+        top = max(map(attrgetter("evidence"), options.values()), default=0.0)
+        relevant: set[int] = set()
+        for option in options.values():
+            if option.evidence >= 0.9 * top:
+                relevant.update(option.chain)
+        irrelevant = len(self._evidence.entries) - len(relevant)
         noise = DILUTION * irrelevant**0.5 + TEMPERATURE_NOISE * self._request.temperature
         scale = self._settings.noise * noise
-        # Each draw is named by its option: a further option changes no other draw.
-        noisy = {
-            key: option.value + scale * gaussian(self._request.seed, "noise", key) for key, option in options.items()
-        }
-        return [options[key] for key in sorted(noisy, key=lambda key: (-noisy[key], key))]
+
+        noisy_values: dict[str, float] = {}
+        for key, option in options.items():
+            # Each draw is named by its option: a further option changes no other draw.
+            noisy_values[key] = option.value + scale * gaussian(self._request.seed, "noise", key)
+        return [options[key] for key in sorted(options, key=lambda key: (-noisy_values[key], key))]
 
     def _order(self) -> Directive | None:
         """Returns the directive to argue for an answer, or an instruction in a message that the agent obeys."""
@@ -226,8 +239,10 @@ class ReadingTurn:
         return reasons
 
     def _quoted(self, numbers: Sequence[int]) -> str:
+        if not numbers:
+            return ""
         quotes = [self._evidence.entries[number].statement.quote for number in numbers[:3]]
-        return f"{'; '.join(quotes)}." if quotes else ""
+        return f"{'; '.join(quotes)}."
 
 
 @lru_cache(maxsize=256)

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 from actors.messages import FieldKind, InputLine
 from actors.prompting.safe_text import one_line
@@ -48,6 +49,10 @@ class Statement:
         """Title of the table of a row. None for other statements."""
         return self.title if self.cells else None
 
+    def names_thing(self, key: str) -> bool:
+        """True where one of its names has this normal form."""
+        return any(key == name for name, _ in self.names)
+
 
 def read_statement(source: str, title: str, text: str, seen: bool = False, trust: float = 1.0) -> Statement:
     """Makes a statement with its stems and its names: title, cell values, capitalised spans."""
@@ -55,8 +60,8 @@ def read_statement(source: str, title: str, text: str, seen: bool = False, trust
     spellings = [title]
     if cells:
         spellings += title.split(" - ")
-        spellings += [value for _, value in cells]
-    spellings += [name for name, _, _ in name_spans(text)]
+        spellings += map(itemgetter(1), cells)
+    spellings += map(itemgetter(0), name_spans(text))
 
     names: dict[str, str] = {}
     for name in spellings:
@@ -66,15 +71,18 @@ def read_statement(source: str, title: str, text: str, seen: bool = False, trust
             names.setdefault(key, name)
 
     # A double quote would end a quotation of the text.
-    plain = text.replace('"', "'")
+    unquoted_text = text.replace('"', "'")
+    quote = f'"{unquoted_text}"'
+    if title:
+        quote = f'[{source}] "{title}: {unquoted_text}"'.replace("\n", " ")
     return Statement(
         source=source,
         title=title,
-        text=plain,
+        text=unquoted_text,
         cells=cells,
-        stems=tuple(dict.fromkeys((*features(title), *features(text)))),
+        stems=tuple(dict.fromkeys(features(title) + features(text))),
         names=tuple(names.items()),
-        quote=f'[{source}] "{title}: {plain}"'.replace("\n", " ") if title else f'"{plain}"',
+        quote=quote,
         seen=seen,
         trust=trust,
     )
@@ -91,7 +99,10 @@ def second_hand(speaker: str, content: str, fields: Sequence[tuple[str, str]], t
         return statements
 
     content = content.replace(NOTHING, "")
-    for source, text in _QUOTED.findall(content) or [("", sentence) for sentence in sentences(content)]:
+    quotations = _QUOTED.findall(content)
+    if not quotations:
+        quotations = [("", sentence) for sentence in sentences(content)]
+    for source, text in quotations:
         title, colon, rest = text.partition(": ")
         if not colon or len(title) > LONGEST_NAME:
             title = ""
@@ -103,7 +114,7 @@ def second_hand(speaker: str, content: str, fields: Sequence[tuple[str, str]], t
 def statements_in(source: str, text: str, trust: float = 1.0) -> list[Statement]:
     """Returns the statements of a line: a triple, or sentences. The text before the last colon is their title."""
     text = text.replace(NOTHING, "").strip()
-    parts = [part.strip() for part in text.split(" | ")]
+    parts = list(map(str.strip, text.split(" | ")))
     if len(parts) == 3:
         head, relation, tail = parts
         statement = read_statement(source, head, f"{relation} {tail}", trust=trust)
@@ -112,9 +123,10 @@ def statements_in(source: str, text: str, trust: float = 1.0) -> list[Statement]
         return [replace(statement, triple=(head, relation, tail), names=tuple(names.items()))]
 
     statements: list[Statement] = []
-    if quotations := _QUOTED.findall(text):
-        for _, quotation in quotations:
-            statements += statements_in(source, quotation, trust)
+    quotations = _QUOTED.findall(text)
+    for _, quotation in quotations:
+        statements += statements_in(source, quotation, trust)
+    if quotations:
         return statements
 
     title = ""
@@ -130,30 +142,37 @@ def statements_in(source: str, text: str, trust: float = 1.0) -> list[Statement]
 def cells_of(text: str) -> tuple[tuple[str, str], ...]:
     """Returns header and value of each cell of a table row, `header: value` twice or more. () for other texts."""
     for separator in ("; ", " | "):
-        cells = [cell for cell in map(_CELL.match, text.split(separator)) if cell]
+        cells: list[tuple[str, str]] = []
+        for cell in map(_CELL.match, text.split(separator)):
+            if cell:
+                cells.append((cell[1], cell[2].rstrip(".")))
         if len(cells) >= 2:
-            return tuple((cell[1], cell[2].rstrip(".")) for cell in cells)
+            return tuple(cells)
     return ()
 
 
 def numbered(lines: Iterable[InputLine]) -> list[InputLine]:
     """Puts each given line on one line, and numbers it within its kind. Numbers become the sources of statements."""
-    numbers: Counter[FieldKind] = Counter()
-    numbered_lines = []
+    last_number: Counter[FieldKind] = Counter()
+    numbered_lines: list[InputLine] = []
     for line in lines:
-        numbers[line.kind] = numbers[line.kind] + 1 if line.number is None else line.number
-        numbered_lines.append(
-            replace(line, text=one_line(line.text), number=numbers[line.kind], outcome=one_line(line.outcome))
-        )
+        number = line.number
+        if number is None:
+            number = last_number[line.kind] + 1
+        last_number[line.kind] = number
+        numbered_lines.append(replace(line, text=one_line(line.text), number=number, outcome=one_line(line.outcome)))
     return numbered_lines
 
 
 def statements_of(lines: Sequence[InputLine]) -> list[Statement]:
     """Returns the statements of given lines. Those of a planning graph's nodes come last."""
-    stating = [(line, line.text) for line in lines if line.kind in STATING or line.kind is FieldKind.CANDIDATE]
-    # Of a node only the outcome states something: its text is an instruction.
-    stating += [(line, line.outcome) for line in lines if line.kind is FieldKind.NODE]
     statements: list[Statement] = []
-    for line, text in stating:
-        statements += statements_in(f"{line.kind.lower()} {line.number}", text)
-    return statements
+    node_statements: list[Statement] = []
+    for line in lines:
+        source = f"{line.kind.lower()} {line.number}"
+        if line.kind in STATING or line.kind is FieldKind.CANDIDATE:
+            statements += statements_in(source, line.text)
+        elif line.kind is FieldKind.NODE:
+            # Of a node only the outcome states something: its text is an instruction.
+            node_statements += statements_in(source, line.outcome)
+    return statements + node_statements
