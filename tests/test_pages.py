@@ -111,9 +111,10 @@ def test_output_is_what_stands_behind_the_progress_of_a_run() -> None:
         "\x1b[?25l\x1b[2mlearning\x1b[0m 3/4\r\x1b[2K\x1b[?25h\n"
         "\x1b[1mmethod  EM\x1b[0m\nfull    1 \n\n"
         "Price of all the discussions that this plan has, at the rates that were given: \n5.\n"
-        "The model is the embedded reader: these figures\nsay nothing.\nrun: x\n"
+        "The model is the embedded reader: these figures say nothing about a language \nmodel's accuracy.\n"
+        "\nGains in EM\nfull +0.1\ntook 3 s\nrun: x\n"
     )
     text = results(printed)
     assert part_of(text, "table") == "method  EM\nfull    1"
     assert part_of(text, 'lines "Price"').splitlines()[1] == "5."
-    assert text.splitlines()[-1] == "5."
+    assert text.splitlines()[-4:] == ["5.", "", "Gains in EM", "full +0.1"]

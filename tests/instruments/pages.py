@@ -7,10 +7,10 @@ A block of output in a page stands between two comments. The first one names the
     <!-- output of `python run.py experiment=twins` -->
     <!-- end of output -->
 
-The block is what the command prints on a terminal of 80 columns after its progress, without the lines that every run
-of the embedded reader ends with. `, table -->` takes the table alone, and `, lines "Price" -->` the paragraphs that
-begin with a word. `<experiment=twins>` among the words is the run folder of that command. A figure has its comment in
-the line above:
+The block is what the command prints on a terminal of 80 columns (or as `, 100 columns -->` names) after its progress,
+without the lines that every run of the embedded reader has. `, table -->` takes the table alone, and
+`, lines "Price" -->` the paragraphs that begin with a word. `<experiment=twins>` among the words is the run folder of
+that command. A figure has its comment in the line above:
 
     <!-- figure of `python run.py experiment=two_attackers`: effects-edges-spatial -->
     ![...](attackers.png)
@@ -38,7 +38,8 @@ from tests.support.paths import ROOT
 
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 OUTPUT = re.compile(
-    r"^<!-- output of `python run\.py (?P<words>[^`]+)`(?:, (?P<part>table|lines \"[^\"]+\"))? -->\n"
+    r"^<!-- output of `python run\.py (?P<words>[^`]+)`(?:, (?P<part>table|lines \"[^\"]+\"))?"
+    r"(?:, (?P<columns>\d+) columns)? -->\n"
     r"(?P<block>.*?)"
     r"^<!-- end of output -->$",
     re.MULTILINE | re.DOTALL,
@@ -48,11 +49,12 @@ FIGURE = re.compile(
     re.MULTILINE,
 )
 RUN_FOLDER = re.compile(r"<([^>]+)>")
-WIDTH = 80
-TERMINAL = {"COLUMNS": str(WIDTH), "TERM": "xterm", "FORCE_COLOR": "1"}
+COLUMNS = 80
+TERMINAL = {"TERM": "xterm", "FORCE_COLOR": "1"}
 PROGRESS_END = "\x1b[?25h"  # a terminal's cursor is shown again
 STYLE = re.compile(r"\x1b\[[\d;?]*[a-zA-Z]")
-EVERY_RUN = "The model is the embedded reader"  # begins the last lines of every run of the embedded reader
+# Beginnings of paragraphs that every run of the embedded reader prints.
+EVERY_RUN = ("The model is the embedded reader", "No room for ", "took ", "run: ")
 
 
 @dataclass(frozen=True)
@@ -70,12 +72,12 @@ class Commands:
         self._folder = folder
         self._finished: dict[str, Finished] = {}
 
-    def finished(self, words: str) -> Finished:
+    def finished(self, words: str, columns: int = COLUMNS) -> Finished:
         if words not in self._finished:
-            self._finished[words] = self._run(words)
+            self._finished[words] = self._run(words, columns)
         return self._finished[words]
 
-    def _run(self, words: str) -> Finished:
+    def _run(self, words: str, columns: int) -> Finished:
         output = self._folder / f"{re.sub(r'[^a-z0-9_=]+', '-', words)[:80]}-{zlib.crc32(words.encode()):08x}"
         log = output / "printed.txt"
         if not log.exists():
@@ -89,7 +91,7 @@ class Commands:
             done = subprocess.run(
                 [sys.executable, "run.py", *shlex.split(filled), *further],
                 cwd=ROOT,
-                env={**os.environ, **TERMINAL},
+                env={**os.environ, **TERMINAL, "COLUMNS": str(columns)},
                 capture_output=True,
                 text=True,
                 check=False,
@@ -98,22 +100,22 @@ class Commands:
                 raise SystemExit(f"python run.py {words} ended with {done.returncode}: {done.stderr}")
             log.write_text(done.stdout)
         folders = [config.parent for config in output.glob("*/config.yaml")]
-        return Finished(results(log.read_text()), folders[0] if folders else None)
+        return Finished(results(log.read_text(), columns), folders[0] if folders else None)
 
 
-def results(printed: str) -> str:
-    """Takes the result out of what a run printed: plain lines after its progress."""
+def results(printed: str, columns: int = COLUMNS) -> str:
+    """Takes the result out of what a run printed: plain lines after its progress, without those of every run."""
     plain = STYLE.sub("", printed.rpartition(PROGRESS_END)[2])
-    lines = [line.rstrip() for line in plain.splitlines()]
-    ends = [number for number, line in enumerate(lines) if line.startswith(EVERY_RUN)]
-    return "\n".join(lines[: ends[0]] if ends else lines).strip("\n")
+    text = "\n".join(line.rstrip() for line in plain.splitlines())
+    kept = [paragraph for paragraph in paragraphs(text, columns) if not paragraph[0].startswith(EVERY_RUN)]
+    return "\n".join(line for paragraph in kept for line in paragraph).strip("\n")
 
 
-def paragraphs(text: str) -> Iterator[list[str]]:
+def paragraphs(text: str, columns: int) -> Iterator[list[str]]:
     """Joins lines to paragraphs: a line goes on in the next one where that one's first word had no room."""
     paragraph: list[str] = []
     for line in text.splitlines():
-        had_room = paragraph and len(paragraph[-1]) + 1 + len(line.split(" ")[0]) <= WIDTH
+        had_room = paragraph and len(paragraph[-1]) + 1 + len(line.split(" ")[0]) <= columns
         if paragraph and (had_room or not line or not paragraph[-1]):
             yield paragraph
             paragraph = []
@@ -122,7 +124,7 @@ def paragraphs(text: str) -> Iterator[list[str]]:
         yield paragraph
 
 
-def part_of(text: str, part: str | None) -> str:
+def part_of(text: str, part: str | None, columns: int = COLUMNS) -> str:
     """Takes the first table, or the paragraphs that begin as `lines "..."` says; all where no part is named."""
     if part is None:
         return text
@@ -130,7 +132,9 @@ def part_of(text: str, part: str | None) -> str:
         in_markdown = [line for line in text.splitlines() if line.startswith("|")]
         return "\n".join(in_markdown) or text.partition("\n\n")[0]
     beginning = part.removeprefix('lines "').removesuffix('"')
-    found = [line for paragraph in paragraphs(text) if paragraph[0].startswith(beginning) for line in paragraph]
+    found = [
+        line for paragraph in paragraphs(text, columns) if paragraph[0].startswith(beginning) for line in paragraph
+    ]
     if not found:
         raise SystemExit(f"no line begins with {beginning!r} in:\n{text}")
     return "\n".join(found)
@@ -152,7 +156,8 @@ def written(page: Path, commands: Commands) -> str:
         shutil.copy(folder / "figures" / f"{figure['name']}.png", page.parent / figure["file"])
 
     def block(found: re.Match[str]) -> str:
-        printed = part_of(commands.finished(found["words"]).printed, found["part"])
+        columns = int(found["columns"] or COLUMNS)
+        printed = part_of(commands.finished(found["words"], columns).printed, found["part"], columns)
         first, _, _ = found[0].partition("\n")
         return f"{first}\n\n{indented(printed)}\n<!-- end of output -->"
 
