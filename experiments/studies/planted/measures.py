@@ -2,7 +2,6 @@
 
 import statistics
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,45 +11,57 @@ from experiments.analysis.monitored import fallen
 from experiments.analysis.statistics import known_mean
 from experiments.attacks.attack_metrics import auc
 from experiments.studies.planted.opinions import OpinionTeam
-from experiments.studies.planted.truth import Truth, held
+from experiments.studies.planted.truth import Truth, discuss_questions
 from topologies.learning.learned_topology import make_learner
 from topologies.learning.learner import Learner
-from topologies.wiring import Bools, Edges, Floats, Wiring, Wirings, into, needed_turns
+from topologies.wiring import Bools, Edges, Floats, Ints, Wiring, Wirings, into, needed_turns
 
 MONITORED = 200  # evaluated questions that the monitor watches
 
 
-def along(learner: Learner, team: OpinionTeam, evaluated: int) -> tuple[Wirings, Edges[Floats]]:
+def learned_graph(learner: Learner, team: OpinionTeam, evaluated: int) -> tuple[Wirings, Edges[Floats]]:
     """Makes a learner's graph and reading weights, of each evaluated question where they depend on it."""
-    seen = team.questions(evaluated, "evaluation").features.numpy() if learner.spec.features else None
-    return learner.inference_wirings(seen), learner.reading(seen)
+    features = None
+    if learner.spec.features:
+        features = team.questions(evaluated, "evaluation").features.numpy()
+    return learner.inference_wirings(features), learner.reading(features)
 
 
-def of_columns(scores: torch.Tensor, utilities: torch.Tensor, speaks: Bools | None) -> Floats:
+def mean_scores(scores: torch.Tensor, utilities: torch.Tensor, speaks: Bools | None) -> Floats:
     """Mean score of each agent's turns, NaN without any, and of final answers [k, agents + 1]."""
-    spoken = np.ones(scores.shape) if speaks is None else np.broadcast_to(speaks, scores.shape)
+    spoken = np.ones(scores.shape)
+    if speaks is not None:
+        spoken = np.broadcast_to(speaks, scores.shape)
     count = spoken.sum(1)
-    own = (scores.numpy() * spoken).sum(1) / np.where(count, count, np.nan)
-    return np.column_stack([own, utilities.numpy()])
+    means = (scores.numpy() * spoken).sum(1) / np.where(count, count, np.nan)
+    return np.column_stack([means, utilities.numpy()])
 
 
-def watched(learner: Learner, team: OpinionTeam, scores: Sequence[Floats]) -> dict[int, tuple[int, int]]:
+def monitor_reports(
+    learner: Learner, team: OpinionTeam, training_scores: Sequence[Floats]
+) -> dict[int, tuple[int, int]]:
     """Watches the first evaluated questions along the learned graph; returns what the monitor reports, by column.
 
-    scores: `of_columns` of each training step.
+    training_scores: `mean_scores` of each training step.
     """
-    graph, number = along(learner, team, MONITORED), np.repeat(range(len(scores)), [len(each) for each in scores])
-    trained = pd.DataFrame(np.concatenate(scores), number)
-    evaluated = pd.DataFrame(of_columns(*held(team, *graph, MONITORED), graph[0].speaks))
-    return fallen(trained, evaluated, team.modalities, learner.spec.settings.error_rate)
+    wirings, reading = learned_graph(learner, team, MONITORED)
+    scores, utilities = discuss_questions(team, wirings, reading, MONITORED)
+    steps = np.repeat(range(len(training_scores)), [len(step_scores) for step_scores in training_scores])
+    return fallen(
+        pd.DataFrame(np.concatenate(training_scores), steps),
+        pd.DataFrame(mean_scores(scores, utilities, wirings.speaks)),
+        team.modalities,
+        error_rate=learner.spec.settings.error_rate,
+    )
 
 
 def edges_left(learner: Learner) -> float:
     """Counts the edges that a learner has left; where rounds have separate edges, the mean over rounds."""
-    of_blocks: dict[str, list[int]] = {}
-    for name, left in learner.edges_left().items():
-        of_blocks.setdefault(name.partition(", round ")[0], []).append(left)
-    return sum(statistics.mean(left) for left in of_blocks.values())
+    numbers: dict[str, list[int]] = {}
+    for name, number in learner.edges_left().items():
+        block, _, _ = name.partition(", round ")
+        numbers.setdefault(block, []).append(number)
+    return sum(statistics.mean(block_numbers) for block_numbers in numbers.values())
 
 
 def stopped(learner: Learner) -> Learner:
@@ -65,19 +76,21 @@ def stopped(learner: Learner) -> Learner:
 
 def wrongly_cut(learner: Learner, truth: Truth) -> int | None:
     """Counts helpful edges that were cut as certain to harm. Returns None for a learner without certainty."""
-    cut = learner.certain_harm()
-    if cut is None:
+    certain_harm = learner.certain_harm()
+    if certain_harm is None:
         return None
-    return sum(
-        int((sure & (receiver > 0) & (answer > 0)).sum())
-        for sure, receiver, answer in zip(cut, truth.on_receiver, truth.on_answer, strict=True)
-    )
+    wrong_cuts = 0
+    for cut, on_receiver, on_answer in zip(certain_harm, truth.on_receiver, truth.on_answer, strict=True):
+        wrong_cuts += int((cut & (on_receiver > 0) & (on_answer > 0)).sum())
+    return wrong_cuts
 
 
-def shares(wirings: Wirings, full: Wirings) -> tuple[float, ...]:
+def edge_shares(wirings: Wirings, full: Wirings) -> tuple[float, ...]:
     """Shares of the full graph's edges that other wirings have, by kind: spatial, temporal, to the decision agent."""
-    names = ("spatial", "temporal", "decision")
-    return tuple(float(getattr(wirings, name).mean() / max(getattr(full, name).mean(), 1e-9)) for name in names)
+    shares = []
+    for kind in ("spatial", "temporal", "decision"):
+        shares.append(float(getattr(wirings, kind).mean() / max(getattr(full, kind).mean(), 1e-9)))
+    return tuple(shares)
 
 
 def price(wirings: Wirings) -> tuple[int, int]:
@@ -85,64 +98,74 @@ def price(wirings: Wirings) -> tuple[int, int]:
     # Discussions of a baseline or a learned graph differ in speaking order at most, so that the first is enough.
     speaks = None if wirings.speaks is None else wirings.speaks[0]
     wiring = Wiring.of_matrices(wirings.spatial[0], wirings.temporal[0], wirings.decision[0], speaks=speaks)
-    taken = needed_turns(wiring)
-    heard = sum(int(into(taken, edges).sum()) for edges in (wiring.spatial, wiring.temporal))
-    return int(taken.sum()), heard + int(wiring.decision.sum())
+    turns = needed_turns(wiring)
+    readings = into(turns, wiring.spatial).sum() + into(turns, wiring.temporal).sum() + wiring.decision.sum()
+    return int(turns.sum()), int(readings)
 
 
 def different_turns(wirings: Wirings) -> tuple[int, int]:
     """Counts the different turns among discussions of one question, and the messages read in them.
 
-    Equal turns are of the same agent and round, with equal messages and memories: one completion answers both. Each
-    turn is known by a hash of 64 bits of these.
+    Equal turns are of the same agent and round, with equal messages and memories: one completion answers both.
     """
     k, rounds, agents = wirings.order.shape
-    speaks = np.ones((k, rounds, agents), dtype=bool) if wirings.speaks is None else wirings.speaks
-    odd = np.random.default_rng(0).integers(2**63, size=(3, rounds + 1, agents + 1), dtype=np.uint64) | np.uint64(1)
-    # Hashes of each agent's last turn, which determine all turns before it, and of its turn in the round before.
-    own, before, each = *np.zeros((2, k, agents), np.uint64), np.arange(k)
-    turns, read = [], []
+    discussions = np.arange(k)
+    speaks = np.ones((k, rounds, agents), dtype=bool)
+    if wirings.speaks is not None:
+        speaks = wirings.speaks
+    numbers: dict[bytes, int] = {}  # of the different turns, from 1
+    readings = 0
 
-    def add(agent: Any, t: int, now: Any, then: Any, spoken: Any, last: Any) -> Any:
-        heard = (now * spoken * odd[0, t, :agents] + then * before * odd[1, t, :agents]).sum(1, dtype=np.uint64)
-        mixed = (odd[2, t, agent] + heard + last * odd[2, 0, agents]) * np.uint64(0x9E3779B97F4A7C15)
-        turns.append(mixed ^ (mixed >> np.uint64(29)))
-        read.append(now.sum(1) + then.sum(1))
-        return turns[-1]
+    def number_turns(turns: Ints) -> list[int]:
+        # turns: agent, round and the agent's last turn, then for each sender the turn that is heard, or 0.
+        nonlocal readings
+        turn_numbers = []
+        for turn in turns:
+            key = turn.tobytes()
+            if key not in numbers:
+                numbers[key] = len(numbers) + 1
+                readings += int(np.count_nonzero(turn[3:]))
+            turn_numbers.append(numbers[key])
+        return turn_numbers
 
+    # Numbers of each agent's last turn, which determine all turns before it, and of its turn in the round before.
+    last = np.zeros((k, agents), dtype=np.int64)
+    before = last
     for t in range(rounds):
-        spoken = np.zeros((k, agents), np.uint64)
+        now = np.zeros_like(last)
         for agent in wirings.order[:, t].T:
-            part = speaks[each, t, agent]
-            now = wirings.spatial[each, t, :, agent] & (spoken > 0)
-            then = wirings.temporal[each, t, :, agent] & (before > 0)
-            turn = add(agent, t, now, then, spoken, own[each, agent])
-            spoken[each, agent] = turn * part
-            turns[-1], read[-1] = turn[part], read[-1][part]
-        before, own = spoken, np.where(spoken > 0, spoken, own)
-    add(agents, rounds, wirings.decision & (before > 0), np.zeros_like(wirings.decision), before, np.uint64(0))
-    different, first = np.unique(np.concatenate(turns), return_index=True)
-    return len(different), int(np.concatenate(read)[first].sum())
+            heard = np.where(wirings.spatial[discussions, t, :, agent], now, 0)
+            heard_before = np.where(wirings.temporal[discussions, t, :, agent], before, 0)
+            turns = np.column_stack([agent, np.full(k, t), last[discussions, agent], heard, heard_before])
+            speaking = speaks[discussions, t, agent]
+            now[discussions[speaking], agent[speaking]] = number_turns(turns[speaking])
+        before = now
+        last = np.where(now > 0, now, last)
+    number_turns(np.column_stack([np.full((k, 3), agents), np.where(wirings.decision, before, 0)]))
+    return len(numbers), readings
 
 
 def ranking(scores: Edges[Floats], truth: Truth, team: OpinionTeam) -> dict[str, float | None]:
     """Returns the three AUCs of an `Outcome`, each the mean over kinds of edges."""
-    agents = len(scores.spatial)
-    costs: dict[str, Edges[Bools]] = {
+    harmful: dict[str, Edges[Bools]] = {
         "auc_harmful": Edges(*(effect < 0 for effect in truth.on_receiver)),
         "auc_costly": Edges(*(effect < 0 for effect in truth.on_answer)),
     }
-    compared = ~np.eye(agents, dtype=bool)
+    compared = ~np.eye(team.agents, dtype=bool)
     if team.special and team.scenario.ranked != "neither":
         # Edges to an adversary do nothing, because it ignores messages: no rank of theirs is right.
         compared[:, team.special] = False
-        of_special = np.isin(np.arange(agents), team.special)[:, None].repeat(agents, 1)
-        costs["auc_adversary"] = Edges(*[of_special == (team.scenario.ranked == "below")] * 2)
-    # A learner without temporal edges, or without those between modalities, does not rank them.
-    ranked = [compared & np.isfinite(score) for score in scores]
+        from_special = np.isin(np.arange(team.agents), team.special)[:, None].repeat(team.agents, 1)
+        low = from_special == (team.scenario.ranked == "below")
+        harmful["auc_adversary"] = Edges(low, low)
+
     means: dict[str, float | None] = {}
-    for name, kinds in costs.items():
-        aucs = [auc(s[bad & at], s[~bad & at]) for bad, at, s in zip(kinds, ranked, scores, strict=True)]
+    for name, low_edges in harmful.items():
+        aucs = []
+        for low, kind_scores in zip(low_edges, scores, strict=True):
+            # A learner without temporal edges, or without those between modalities, does not rank them.
+            ranked = compared & np.isfinite(kind_scores)
+            aucs.append(auc(kind_scores[low & ranked], kind_scores[~low & ranked]))
         # A kind without harmful edges, or with nothing else, has no AUC and is left out.
         means[name] = known_mean(aucs)
     return means

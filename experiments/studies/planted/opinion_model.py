@@ -56,7 +56,7 @@ class OpinionQuestions:
     kind: [q], 0 on text, 1 on pictures, 2 on both.
     features: [q, 3], the kind as one of three; all the same where it is not to be seen.
     fixed: [q, agents], what an agent answers whatever it hears; -1 where it listens.
-    told: [q, agents], the answer in an agent's messages if not its own; -1 where it is.
+    claimed: [q, agents], the answer in an agent's messages if not its own; -1 where it is.
     """
 
     private: Tensor
@@ -67,4 +67,4 @@ class OpinionQuestions:
     kind: Tensor
     features: Tensor
     fixed: Tensor
-    told: Tensor
+    claimed: Tensor

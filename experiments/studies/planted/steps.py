@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 
 from actors.runtime.inline import Local
-from experiments.studies.planted.measures import different_turns, of_columns
+from experiments.studies.planted.measures import different_turns, mean_scores
 from experiments.studies.planted.opinion_model import OpinionQuestions
 from experiments.studies.planted.opinions import OpinionTeam
 from topologies.learning.course import Course, StepScores, TrainingStep
@@ -19,7 +19,7 @@ class PlantedStep(NamedTuple):
     """Cost and scores of one training step.
 
     used: questions until now. tokens: mean of a discussion. turns, different: numbers of turns and of different ones.
-    computed: cost of the different ones. scores: of the step (`of_columns`).
+    computed: cost of the different ones. scores: of the step (`mean_scores`).
     """
 
     used: int
@@ -36,26 +36,26 @@ async def learn(
     """Learns all stages, one question a step, until all stop early. `others` learn from the same discussions, and then
     confirm their graphs with separate ones."""
     used = 0
-    measured: list[PlantedStep] = []
+    measured_steps: list[PlantedStep] = []
 
     @cache
     def questions(stage: int) -> OpinionQuestions:
         return team.questions(learner.pruning.steps, "learning", stage)
 
     async def features(stage: int, number: int) -> Floats:
-        of_step: Floats = questions(stage).features[[number - 1]].numpy()
-        return of_step
+        step_features: Floats = questions(stage).features[[number - 1]].numpy()
+        return step_features
 
     async def discuss(step: TrainingStep) -> StepScores:
         index = torch.full((step.samples,), step.number - 1)
         scores, utilities = team.discuss(questions(step.stage), index, step.wirings, step.chances)
-        measured.append(measure(used + 1, team, step, scores, utilities))
+        measured_steps.append(measure(used + 1, team, step, scores, utilities))
         return StepScores(scores.numpy(), utilities.numpy())
 
     course = Course(Local(learner), [Local(other) for other in others], samples, features=features)
     async for _ in course.train(discuss):
         used += 1
-        yield measured.pop()
+        yield measured_steps.pop()
 
     for other in others:
         async for _ in learn(other, team, samples):
@@ -67,18 +67,17 @@ def measure(
 ) -> PlantedStep:
     """Counts the turns and messages of a step's discussions."""
     wirings = step.wirings
-    if wirings.speaks is None:
-        turns = step.samples * team.agents * team.model.rounds
-    else:
+    turns = step.samples * team.agents * team.model.rounds
+    if wirings.speaks is not None:
         turns = int(wirings.speaks.sum())
-    edges = sum(int(taken.sum()) for taken in (wirings.spatial, wirings.temporal, wirings.decision))
+    messages = int(wirings.spatial.sum() + wirings.temporal.sum() + wirings.decision.sum())
     different, readings = different_turns(wirings)
     return PlantedStep(
         used=used,
-        tokens=(edges + turns) / step.samples,
+        tokens=(messages + turns) / step.samples,
         # The decision agent has a turn in each discussion.
         turns=turns + step.samples,
         different=different,
         computed=different + readings,
-        scores=of_columns(scores, utilities, wirings.speaks),
+        scores=mean_scores(scores, utilities, wirings.speaks),
     )

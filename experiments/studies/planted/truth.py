@@ -1,11 +1,12 @@
 """True effects of an opinion team's edges, and the best utility that pruning can reach."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
-from torch import Generator
+from torch import Generator, Tensor
 
 from actors.messages import derive_seed
 from experiments.studies.planted.opinions import OpinionTeam
@@ -33,51 +34,77 @@ class Truth:
     readers: Floats
 
 
+class EffectSums:
+    """Sums over randomised discussions, of which the effects of one kind of edge are the quotients."""
+
+    def __init__(self, agents: int) -> None:
+        # Double precision: sums over tens of thousands of discussions, from chunks added one after another.
+        self.on_receiver, self.on_answer, self.squares = torch.zeros(3, agents, agents).double()
+        self.half = torch.full((1, agents, agents), 0.5)
+
+    def add(self, drawn: np.ndarray, allowed: np.ndarray, receiver_credit: Tensor, answer_credit: Tensor) -> None:
+        """Adds discussions: the drawn and allowed edges, and credits [k, rounds, receiver]."""
+        surprises = surprise(torch.from_numpy(drawn), torch.from_numpy(allowed), self.half)
+        self.on_receiver += credited_sum(surprises, receiver_credit).sum(0)
+        self.on_answer += credited_sum(surprises, answer_credit).sum(0)
+        self.squares += (surprises**2).sum(0).sum(0)
+
+    def effects(self, products: Tensor) -> Floats:
+        """Effects from the sums of products, `on_receiver` or `on_answer`."""
+        quotients: Floats = (products / self.squares.clamp(min=1e-9)).numpy()
+        return quotients
+
+
 def true_effects(team: OpinionTeam, discussions: int) -> Truth:
     """Estimates effects from randomised discussions; the standard error is about 1 / sqrt(discussions), or less."""
-    n = team.agents
-    half, kinds = torch.full((1, n, n), 0.5), ("spatial", "temporal")
-    # Double precision: sums over tens of thousands of discussions, from chunks added one after another.
-    products = {(kind, by): torch.zeros(n, n).double() for kind in kinds for by in ("receiver", "answer")}
-    squares = {kind: torch.zeros(n, n).double() for kind in kinds}
-    readers = torch.zeros(n).double(), torch.zeros(n).double()
+    sums = Edges(EffectSums(team.agents), EffectSums(team.agents))
+    reader_products = torch.zeros(team.agents).double()
+    reader_squares = torch.zeros(team.agents).double()
     for chunk in range(max(1, round(discussions / CHUNK))):
         questions = team.questions(CHUNK // PER_QUESTION, "truth", chunk)
         # Consecutive discussions share a question, against which `leave_one_out` compares each.
         index = torch.arange(CHUNK) // PER_QUESTION
-        drawn = random_wirings(team, CHUNK, chunk)
-        scores, utilities = team.discuss(questions, index, drawn)
+        wirings = random_wirings(team, CHUNK, chunk)
+        scores, utilities = team.discuss(questions, index, wirings)
+
         # Credit is relative to the question's other discussions, so hard questions do not add noise.
-        own, final = leave_one_out(scores, index), leave_one_out(utilities, index)
-        shared = final[:, None, None].expand_as(own)
-        for kind, taken, allowed in zip(kinds, (drawn.spatial, drawn.temporal), drawn.allowed, strict=True):
-            unforeseen = surprise(torch.from_numpy(taken), torch.from_numpy(allowed), half)
-            for by, credit in (("receiver", own), ("answer", shared)):
-                products[kind, by] += credited_sum(unforeseen, credit).sum(0)
-            squares[kind] += (unforeseen**2).sum(0).sum(0)
+        receiver_credit = leave_one_out(scores, index)
+        utility_credit = leave_one_out(utilities, index)
+        answer_credit = utility_credit[:, None, None].expand_as(receiver_credit)
+        sums.spatial.add(wirings.spatial, wirings.allowed.spatial, receiver_credit, answer_credit)
+        sums.temporal.add(wirings.temporal, wirings.allowed.temporal, receiver_credit, answer_credit)
         # As in `surprise`: drawn or not (1 or 0), minus the probability 0.5.
-        read = torch.from_numpy(drawn.decision).double() - 0.5
-        readers[0].add_(final.double() @ read)
-        readers[1].add_((read**2).sum(0))
+        read = torch.from_numpy(wirings.decision).double() - 0.5
+        reader_products += utility_credit.double() @ read
+        reader_squares += (read**2).sum(0)
 
-    def effects(by: str) -> Edges[Floats]:
-        return Edges(*((products[kind, by] / squares[kind].clamp(min=1e-9)).numpy() for kind in kinds))
-
-    return Truth(effects("receiver"), effects("answer"), (readers[0] / readers[1]).numpy())
+    return Truth(
+        on_receiver=Edges(*(kind.effects(kind.on_receiver) for kind in sums)),
+        on_answer=Edges(*(kind.effects(kind.on_answer) for kind in sums)),
+        readers=(reader_products / reader_squares).numpy(),
+    )
 
 
 def random_wirings(team: OpinionTeam, k: int, draw: int, chances: Sequence[float] = (0.5, 0.5, 0.5)) -> Wirings:
     """Draws speaking orders, and spatial, temporal and the decision agent's edges, each kind with its probability."""
-    n, rounds = team.agents, team.model.rounds
+    rounds = team.model.rounds
     generator = Generator().manual_seed(derive_seed(team.seed, "random wirings", draw))
-    order = sample_permutations(k, rounds, n, generator)
-    everyone = torch.ones(n, n, dtype=torch.bool)
-    allowed = allowed_spatial(everyone, order), allowed_temporal(everyone, k, rounds)
-    spatial = sample_edges(torch.tensor(chances[0]), allowed[0], generator).numpy()
-    temporal = sample_edges(torch.tensor(chances[1]), allowed[1], generator).numpy()
-    read = (torch.rand(k, n, generator=generator) < chances[2]).numpy()
-    could = Edges(allowed[0].numpy(), allowed[1].numpy())
-    return Wirings(spatial, temporal, could, order.numpy(), read, np.ones_like(read))
+    order = sample_permutations(k, rounds, team.agents, generator)
+    everyone = torch.ones(team.agents, team.agents, dtype=torch.bool)
+    spatial_allowed = allowed_spatial(everyone, order)
+    temporal_allowed = allowed_temporal(everyone, k, rounds)
+    spatial_chance, temporal_chance, reading_chance = chances
+    spatial = sample_edges(torch.tensor(spatial_chance), spatial_allowed, generator)
+    temporal = sample_edges(torch.tensor(temporal_chance), temporal_allowed, generator)
+    decision = (torch.rand(k, team.agents, generator=generator) < reading_chance).numpy()
+    return Wirings(
+        spatial=spatial.numpy(),
+        temporal=temporal.numpy(),
+        allowed=Edges(spatial_allowed.numpy(), temporal_allowed.numpy()),
+        order=order.numpy(),
+        decision=decision,
+        decision_allowed=np.ones_like(decision),
+    )
 
 
 def best_reachable(team: OpinionTeam, truth: Truth, evaluated: int) -> tuple[Wirings, float]:
@@ -89,48 +116,44 @@ def best_reachable(team: OpinionTeam, truth: Truth, evaluated: int) -> tuple[Wir
     readers = np.argsort(-truth.readers, kind="stable")
     candidates: list[tuple[Edges[Floats], float]] = []
     for effects in (truth.on_receiver, truth.on_answer):
-        known = np.concatenate([effect.ravel() for effect in effects])
-        candidates += [(effects, float(level)) for level in np.quantile(known, np.linspace(0, 0.95, LEVELS))]
+        levels = np.quantile(np.concatenate(effects, axis=None), np.linspace(0, 0.95, LEVELS))
+        candidates += [(effects, level) for level in levels]
 
     def graph(effects: Edges[Floats], level: float, number: int) -> Wirings:
         # A spatial graph has no self-loops.
         spatial = (effects.spatial >= level) & ~np.eye(team.agents, dtype=bool)
-        left = Edges(acyclic(spatial, effects.spatial), effects.temporal >= level)
-        read = np.zeros(team.agents, dtype=bool)
-        read[readers[:number]] = True
-        return as_wirings(left, team.model.rounds, decision=read)
+        edges = Edges(acyclic(spatial, effects.spatial), effects.temporal >= level)
+        return as_wirings(edges, team.model.rounds, decision=np.isin(np.arange(team.agents), readers[:number]))
 
-    def tried(effects: Edges[Floats], level: float, number: int) -> float:
+    def choosing_utility(candidate: tuple[Edges[Floats], float], number: int) -> float:
         # Not the final questions: a maximum over many graphs is too high on the questions that chose it.
-        return utility(team, graph(effects, level, number), None, evaluated // 2, "choosing")
+        return utility(team, graph(*candidate, number), None, evaluated // 2, "choosing")
 
     # Coordinate descent: graph, readers, graph again. All pairs would cost many times as much.
     number = max(1, int((truth.readers > 0).sum()))
-    effects, level = max(candidates, key=lambda candidate: tried(candidate[0], candidate[1], number))
-    number = max(range(1, team.agents + 1), key=lambda count: tried(effects, level, count))
-    effects, level = max(candidates, key=lambda candidate: tried(candidate[0], candidate[1], number))
-    best = graph(effects, level, number)
-    return best, utility(team, best, None, evaluated)
+    best = max(candidates, key=lambda candidate: choosing_utility(candidate, number))
+    number = max(range(1, team.agents + 1), key=lambda count: choosing_utility(best, count))
+    best = max(candidates, key=lambda candidate: choosing_utility(candidate, number))
+    wirings = graph(*best, number)
+    return wirings, utility(team, wirings, None, evaluated)
 
 
 def utility(
     team: OpinionTeam, wirings: Wirings, probabilities: Edges[Floats] | None, questions: int, key: str = "evaluation"
 ) -> float:
     """Mean utility along one wiring, or one for each question, on questions that no learner sees."""
-    return float(held(team, wirings, probabilities, questions, key)[1].mean())
+    _, utilities = discuss_questions(team, wirings, probabilities, questions, key)
+    return float(utilities.mean())
 
 
-def held(
+def discuss_questions(
     team: OpinionTeam, wirings: Wirings, probabilities: Edges[Floats] | None, questions: int, key: str = "evaluation"
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> tuple[Tensor, Tensor]:
     """Discusses these questions; scores of turns [questions, rounds, agents] and of final answers [questions]."""
-
-    def times(array: np.ndarray) -> np.ndarray:
-        return np.broadcast_to(array, (questions, *array.shape[1:]))
-
-    w = wirings
-    each = (times(w.spatial), times(w.temporal), Edges(*map(times, w.allowed)), times(w.order), times(w.decision))
-    speaks = None if w.speaks is None else times(w.speaks)
-    repeated = Wirings(*each, times(w.decision_allowed), speaks=speaks)
+    repeated: dict[str, Any] = {}
+    for name in ("spatial", "temporal", "order", "decision", "speaks"):
+        array = getattr(wirings, name)
+        if array is not None:
+            repeated[name] = np.broadcast_to(array, (questions, *array.shape[1:]))
     drawn = team.questions(questions, key)
-    return team.discuss(drawn, torch.arange(questions), repeated, probabilities)
+    return team.discuss(drawn, torch.arange(questions), replace(wirings, **repeated), probabilities)

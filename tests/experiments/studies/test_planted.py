@@ -20,15 +20,17 @@ from experiments.config.study_settings import Influence, PlantedSettings
 from experiments.jobs import plan_of
 from experiments.runner import open_folder, run
 from experiments.studies.planted import testbed
+from experiments.studies.planted.exploration import explore
 from experiments.studies.planted.measures import different_turns, price, stopped
 from experiments.studies.planted.opinion_model import OpinionModel
 from experiments.studies.planted.opinions import OpinionTeam, dense_weights
+from experiments.studies.planted.planted_figure import draw
+from experiments.studies.planted.planted_summary import COLUMNS, metrics, summarise, tables
 from experiments.studies.planted.regimes import REGIMES
-from experiments.studies.planted.scenarios import without
+from experiments.studies.planted.scenarios import without_agents
 from experiments.studies.planted.steps import learn
-from experiments.studies.planted.testbed import COLUMNS, draw, metrics, summarise, tables
 from experiments.studies.planted.truth import best_reachable, random_wirings, true_effects, utility
-from experiments.studies.planted.worlds import Outcome, explore, worlds
+from experiments.studies.planted.worlds import Outcome, worlds
 from tests.support.paths import ROOT
 from tests.support.sessions import begin, terminate, wait_for
 from topologies import wiring
@@ -143,7 +145,7 @@ def test_the_best_reachable_beats_the_full_graph_and_the_adversary_removed_by_ha
     team = OpinionTeam(TINY, seed=5, adversaries=[1])
     best, reached = best_reachable(team, true_effects(team, 20_000), 2_000)
     full = random_wirings(team, 2_000, 0, chances=(1, 1, 1))
-    by_hand = without(full, [1])
+    by_hand = without_agents(full, [1])
     assert not (by_hand.spatial[:, :, 1] | by_hand.temporal[:, :, 1]).any()
     assert reached > utility(team, by_hand, None, 2_000) > utility(team, full, None, 2_000) - 0.02
     assert not best.decision[0, 1]
@@ -195,7 +197,7 @@ def test_tables_file_and_figures_have_every_learner(tmp_path: Path) -> None:
     assert set(logged) >= {"answers/attacked/full", "answers/clean/effects"}
     assert all(row.keys() == {*COLUMNS, "ci95"} for row in logged.values())
     line = json.dumps([asdict(outcome) for outcome in outcomes])
-    assert json.dumps([asdict(outcome) for outcome in testbed.OF_WORLD.validate_json(line)]) == line
+    assert json.dumps([asdict(outcome) for outcome in testbed.WORLD_OUTCOMES.validate_json(line)]) == line
     drawn = draw(tmp_path, summaries)
     assert [path.name for path in drawn] == ["planted-tokens.png"]
     vector = (tmp_path / "planted-tokens.svg").read_text()

@@ -9,10 +9,10 @@ import torch
 from actors.messages import derive_seed
 from experiments.config.loading import load
 from experiments.config.study_settings import EASY, Influence
-from experiments.studies.planted.measures import shares
+from experiments.studies.planted.measures import edge_shares
 from experiments.studies.planted.opinion_model import OpinionModel
 from experiments.studies.planted.opinions import OpinionTeam
-from experiments.studies.planted.scenarios import SCENARIOS, unheard
+from experiments.studies.planted.scenarios import SCENARIOS, without_messages
 from experiments.studies.planted.truth import random_wirings, true_effects, utility
 from experiments.studies.planted.worlds import worlds
 from topologies.graphs import as_wirings
@@ -23,7 +23,7 @@ QUESTIONS = 1_000
 
 @cache
 def team_of(influence: Influence) -> OpinionTeam:
-    special = SCENARIOS[influence].chosen(2, 9) if SCENARIOS[influence].about else []
+    special = SCENARIOS[influence].special_agents(2, 9) if SCENARIOS[influence].specials else []
     return OpinionTeam(OpinionModel(influence=influence), derive_seed(0, "planted", 0), special)
 
 
@@ -39,7 +39,9 @@ def reached(team: OpinionTeam) -> tuple[float, float, float]:
     """Utility of all edges, of none, and of the graph cut by hand."""
     full = random_wirings(team, QUESTIONS, 0, chances=(1, 1, 1))
     by_hand = team.scenario.by_hand(full, team.special, team.questions(QUESTIONS, "evaluation").kind)
-    everything, nothing, cut = (utility(team, graph, None, QUESTIONS) for graph in (full, unheard(full), by_hand))
+    everything, nothing, cut = (
+        utility(team, graph, None, QUESTIONS) for graph in (full, without_messages(full), by_hand)
+    )
     return everything, nothing, cut
 
 
@@ -140,7 +142,7 @@ def test_random_graphs_have_the_number_of_edges_of_a_given_one_in_the_mean() -> 
     team = team_of(Influence.IDLE)
     spatial = np.triu(np.ones((9, 9), bool), 4)
     given = as_wirings(Edges(spatial, np.eye(9, dtype=bool)), 2, decision=np.arange(9) < 3)
-    drawn = random_wirings(team, 2_000, 1, shares(given, random_wirings(team, 10, 0, (1, 1, 1))))
+    drawn = random_wirings(team, 2_000, 1, edge_shares(given, random_wirings(team, 10, 0, (1, 1, 1))))
     assert drawn.spatial.sum((2, 3)).mean() == pytest.approx(spatial.sum(), abs=0.5)
     assert drawn.temporal[:, 1].sum((1, 2)).mean() == pytest.approx(9, abs=0.5)
     assert drawn.decision.sum(1).mean() == pytest.approx(3, abs=0.2)

@@ -22,7 +22,7 @@ import torch
 from actors.messages import derive_seed
 from experiments.config.config import Config
 from experiments.config.study_settings import Influence
-from experiments.studies.planted.measures import watched
+from experiments.studies.planted.measures import monitor_reports
 from experiments.studies.planted.opinion_model import OpinionModel
 from experiments.studies.planted.opinions import OpinionTeam
 from experiments.studies.planted.scenarios import SCENARIOS, Scenario, TwoFaced
@@ -56,12 +56,12 @@ async def reports(kind: str, number: int, learner: str) -> dict[int, tuple[int, 
     """Whom the monitor reports of one team, by column; the last column is the final answer."""
     config, scenario = Config(), KINDS[kind]
     with mock.patch.dict(SCENARIOS, {Influence.ANSWERS: scenario}):
-        special = [] if kind == CLEAN else scenario.chosen(number % AGENTS, AGENTS)
+        special = [] if kind == CLEAN else scenario.special_agents(number % AGENTS, AGENTS)
         team = OpinionTeam(OpinionModel(), derive_seed(0, "late liars", number), special)
         spec = LearnerSpec(team.modalities, 2, team.seed, VARIANTS[learner], config.learner, config.pruning)
         learned = make_learner(spec)
         scores = [step.scores async for step in learn(learned, team, config.training.samples)]
-        return watched(learned, team, scores)
+        return monitor_reports(learned, team, scores)
 
 
 def row(questions: Sequence[float]) -> dict[str, float | None]:
