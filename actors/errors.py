@@ -21,7 +21,7 @@ from unicodedata import category
 
 E = TypeVar("E", bound=BaseException)
 
-# How the error of a turn begins that failed for what its question holds; a broken model or endpoint fails otherwise.
+# Beginning of the error of a turn that failed for its question's content; a broken model or endpoint fails otherwise.
 CONTENT_FILTER = "content filter"
 DOES_NOT_FIT = "the prompt does not fit"
 

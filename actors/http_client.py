@@ -14,7 +14,7 @@ import httpx2
 CONNECT_S = 10.0
 # More than any reply with its likelihoods: a body without end must not fill the memory.
 BODY_BYTES = 32_000_000
-# What the environment sets for every connection; the values may hold passwords.
+# Variables of the environment that every connection heeds; the values may hold passwords.
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 

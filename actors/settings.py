@@ -21,7 +21,7 @@ from actors.errors import UserError
 
 Group = TypeVar("Group")
 
-# How replies keep to their form; `AgentSettings.replies` describes each value.
+# Ways to keep replies to their form; `AgentSettings.replies` describes each value.
 Replies = Literal["auto", "enforced", "text"]
 
 # Keys of a field's metadata. Those of bounds are pydantic's.

@@ -95,7 +95,7 @@ def _in_folder(config: Config, work: Callable[[Any], bool], arguments: list[str]
     except (KeyboardInterrupt, asyncio.CancelledError):
         return _stopped(resume)
     except (Exception, BaseExceptionGroup) as error:
-        # Who sends a signal to all processes of a run ends Ray as well, and its errors tell only that.
+        # A signal to all processes of a run ends Ray as well, and its errors tell only that.
         if ending.number:
             logging.exception("after signal %d", ending.number)
             return _stopped(resume)

@@ -20,7 +20,7 @@ SYSTEM = "system_turn"
 SYSTEM_WITH_PICTURES = "system_turn_with_pictures"
 PARTS = "content"
 MAX_TOKENS = "max_tokens"
-# What can differ in the requests to an endpoint, with the setting that names it.
+# Parts of a request that differ between endpoints, with the setting of each.
 CHANGES: Mapping[str, str] = {
     VERSION: "base_url={base}",
     SYSTEM: "abilities.system_turn=false",

@@ -35,7 +35,7 @@ THE_ANSWER_IS = re.compile(
 _ASIDE = pattern(r"[\s*_#>•-]{0,8}(?:confidence|<remarks.support>)\b[^:：\n]{0,12}[:：]")
 _REASON = r"<remarks.reason>\b(?! (?:far|if|long|much|opposed|soon|well)\b)\s[^!?;\n]*"
 _REASON_WITHOUT_COMMA = pattern(r"(?<=\w)\.?\s(?=" + _REASON + r"\Z)")
-# What a value rests on, at its end: sources in brackets, or a clause with a reason.
+# Support of a value, at its end: sources in brackets, or a clause with a reason.
 _SUPPORT = pattern(
     r"(?:(?<! of)\s*\[(?:\w+:? )?\d{1,2}(?:\s?[,;–-]\s?\d{1,2})*\]|(?<=[^\W\d_]{4})[⁰¹²³⁴⁵⁶⁷⁸⁹†‡]"
     r"|\s*\((?:<remarks.source>\W{1,2}\d|(?!from \d)<remarks.origin>\b)[^()]*\)"

@@ -204,7 +204,7 @@ def calls(tools: Sequence[str], findings: Findings) -> list[str]:
 
 def texts(field: Field, findings: Findings) -> list[str]:
     """Returns the texts of a field by its kind."""
-    # What the reader cannot tell from its findings, such as the faults that a role's own form asks for.
+    # Fields that the reader cannot fill from its findings, such as the faults that a role's own form asks for.
     if field.label and field.optional:
         return []
     match field.kind:

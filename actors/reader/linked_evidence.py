@@ -51,7 +51,7 @@ class WeightedQuestion:
         self.form = form
         self.weights = {part: weight / total for part, weight in weights.items()}
         self.kinds = kinds
-        # What does not depend on the turn is computed once.
+        # Parts that do not depend on the turn are computed once.
         self.entry = lru_cache(maxsize=CACHED_ENTRIES)(self._entry)
         self.covered = lru_cache(maxsize=CACHED_MASKS)(self._covered)
         self.narrowed = lru_cache(maxsize=CACHED_OPTIONS)(self._narrowed)

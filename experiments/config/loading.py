@@ -85,7 +85,7 @@ def _resumed(words: Layer) -> Config:
     at_home(saved, folder)
 
     overrides = {key: value for key, value in words.items() if key != "resume"}
-    # What `check_named_again` requires may be named again, with the saved value.
+    # Settings that `check_named_again` requires may be named again, with the saved value.
     lasting = {key: value for key, value in overrides.items() if not may_change(key)}
     saved_values = saved.by_key
     resumed_values = typed(_with_roles(lasting), saved).by_key

@@ -40,7 +40,7 @@ async def check_learning(plan: Plan, world: SampleWorld) -> dict[str, LearnedTop
         same = _equal(learner.state(), resumed.state())
         require(same, "a learner that goes on from its saved state ends in another state")
 
-        # What a run records of a learner in the end.
+        # Reports on a learner that a run records at its end.
         learner.doubts()
         learner.surrogate()
         learner.edge_scores()

@@ -95,7 +95,7 @@ class _DryRun:
                 others = [other for other, source in shared_from.items() if source == method]
                 phases += await self._training.count(method, others)
         for method in shared_from:
-            # What it has learned from other discussions, it confirms with its own.
+            # A learner that learns from other discussions confirms its graph with its own.
             phases += await self._training.count(method)
         for graph in self._training.topologies.values():
             await graph.freeze()

@@ -104,7 +104,7 @@ class GraphLearning:
             students = [recorded(name, source=method) for name in student_methods]
             await Training(self.context, learner, students).run()
             for student in students:
-                # What it has learned from other discussions, it confirms with its own.
+                # A learner that learns from other discussions confirms its graph with its own.
                 await Training(self.context, replace(student, source="")).run()
         for name in (method, *student_methods):
             await self._conclude(name)

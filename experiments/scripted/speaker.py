@@ -16,7 +16,7 @@ from actors.settings import AgentSettings
 NONSENSE = "I would rather not say anything about that."
 """A reply in which no line has the form of a field."""
 LONGEST_DELAY_S = 0.002  # enough to change which of two concurrent calls ends first
-# What follows a turn's id in its requests' ids: a prompt that was cut to fit, and a repair.
+# Suffixes of a turn's id in its requests' ids: of a prompt that was cut to fit, and of a repair.
 _SUFFIX = re.compile(r"(/cut-\d+)?(/repair)?$")
 
 Reply = Callable[[Turn], str]

@@ -53,7 +53,7 @@ class NetworkLearner(StagedLearner):
 
         self._trained = [weight for weight in self.net.parameters() if weight.requires_grad]
         self._adam = torch.optim.Adam(self._trained, lr=spec.settings.learning_rate)
-        # What grows while learning, beyond weights: the last questions' features, and how many were seen.
+        # State that grows while learning, beyond weights: the last questions' features, and how many were seen.
         self.memory = {"features": torch.zeros(SEEN, spec.features), "seen": torch.tensor(0)}
 
     def sample(

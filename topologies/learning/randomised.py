@@ -271,7 +271,7 @@ class Effects(EdgeEstimator):
         sender_edges = edges.sum(1)
         logits = side_by_side(self.edges.logits)[0]
         mask = self._mask()
-        # What harms by one credit may help by the one that counts, which the logits are of.
+        # An edge that harms by one credit may help by the one that counts, of which the logits are.
         harms = logits.sigmoid() < 0.5
 
         sums = self._sums()

@@ -168,7 +168,7 @@ class Asker:
     def by_placed_picture(self) -> Clue | None:
         return self.by_picture(names_table=True)
 
-    # What one asks of the entity that a text describes.
+    # Questions about the entity that a text describes.
 
     def of_row(self, entity: WorldEntity, description: str) -> Draft:
         column = self.rng.choice((self.domain.number, self.domain.group, self.domain.mark))

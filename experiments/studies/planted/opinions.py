@@ -115,7 +115,7 @@ class OpinionTeam:
         earlier_answers = torch.zeros(k, self.agents, model.options)
         # Each agent's last turn, which need not be of the round before: some agents skip rounds.
         last_answers = torch.zeros(k, self.agents, model.options)
-        # What each agent believes, or claims to, and passes on of others' beliefs; it counts with `evidence` only.
+        # Beliefs that each agent has, or claims to have, and passes on of others; they count with `evidence` only.
         earlier_beliefs = one_hot(unless_fixed(fixed, questions.private[index]), model.options).float()
         for t in range(model.rounds):
             beliefs = earlier_beliefs.clone()
