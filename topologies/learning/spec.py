@@ -13,7 +13,7 @@ from topologies.wiring import Edges, Floats, Ints
 
 EXPLORING, CONFIRMING, CONFIRMED = range(3)  # phases of a learner
 PRUNED, UNPRUNED, EMPTY, RANDOM = GRAPHS = ("pruned", "unpruned", "empty", "random")
-"""What a confirmation compares: the pruned graph, all edges, no edges between agents, and random edges, as many as the
+"""Graphs of a confirmation: the pruned graph, all edges, no edges between agents, and random edges, as many as the
 pruned graph has."""
 DENSE = 1000
 """Agents up to which a matrix of all pairs is made where one is asked for."""
