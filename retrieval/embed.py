@@ -7,8 +7,8 @@ import hashlib
 import math
 import re
 import unicodedata
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, islice, pairwise
@@ -34,6 +34,9 @@ GRAMS = 1.0  # weight of all n-grams of a word together; the word has weight 1
 RARITY = 1.5  # a word's weight is its length to this power
 # Chinese, Japanese, Thai, Lao, Burmese and Khmer, which write no spaces between words.
 _UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_WORD = re.compile(rf"[{_UNSPACED}]+|[^\W{_UNSPACED}]+")
+_UNSPACED_LETTER = re.compile(f"[{_UNSPACED}]")
+ENCODED_AT_ONCE = 256  # texts of the lexical encoder; more take more memory and are no faster
 LONG_TEXT = 50_000  # words, more than a model with a limit reads
 
 
@@ -142,24 +145,35 @@ class LexicalEncoder:
         self.fingerprint = f"{LEXICAL}-2-{dim}"
 
     def encode_sources(self, sources: Sequence[Source]) -> Vectors:
-        vectors = [self.encode_query(words_of(source)) for source in sources]
-        return np.array(vectors, dtype=np.float32).reshape(-1, self.dim)
+        vectors = np.empty((len(sources), self.dim), dtype=np.float32)
+        for start in range(0, len(sources), ENCODED_AT_ONCE):
+            part = slice(start, start + ENCODED_AT_ONCE)
+            vectors[part] = self._encode([words_of(source) for source in sources[part]])
+        return vectors
 
     def encode_query(self, text: str) -> Vectors:
-        places: list[npt.NDArray[np.intp]] = []
-        weights: list[npt.NDArray[Any]] = []
-        for word, count in Counter(_words(folded(text))).items():
-            word_places, word_weights = _features(word, self.dim)
-            places.append(word_places)
-            weights.append(word_weights * (1 + math.log(count)))
+        vector: Vectors = self._encode([text])[0]
+        return vector
 
-        vector: npt.NDArray[Any] = np.zeros(self.dim)
-        if places:
-            vector = np.bincount(np.concatenate(places), np.concatenate(weights), minlength=self.dim)
-        if not vector.any():  # a picture without a caption, or all features cancelled
-            vector[0] = 1.0
-        unit: Vectors = (vector / np.linalg.norm(vector)).astype(np.float32)
-        return unit
+    def _encode(self, texts: Sequence[str]) -> Vectors:
+        """Encodes texts, all with the same few calls: shape (n, dim)."""
+        word_numbers: dict[str, int] = {}
+        # Of every word of every text, in order: its number, and the text that it is in.
+        words: list[int] = []
+        rows: list[int] = []
+        for row, text in enumerate(texts):
+            text_words = _words(folded(text))
+            words += [word_numbers.setdefault(word, len(word_numbers)) for word in text_words]
+            rows += [row] * len(text_words)
+
+        sums = np.zeros((len(texts), self.dim))
+        if words:
+            sums = _sums_by_row(list(word_numbers), np.array(words), np.array(rows), shape=sums.shape)
+        # A picture without a caption, or all features cancelled.
+        sums[~sums.any(axis=1), 0] = 1.0
+        lengths = np.array([np.linalg.norm(row_sums) for row_sums in sums])
+        units: Vectors = (sums / lengths[:, np.newaxis]).astype(np.float32)
+        return units
 
 
 class SentenceEncoder:
@@ -325,36 +339,81 @@ def folded(text: str) -> str:
     return "".join(char for char in decomposed if not unicodedata.combining(char)).casefold()
 
 
-def _words(text: str) -> Iterator[str]:
-    for word in re.findall(rf"[{_UNSPACED}]+|[^\W{_UNSPACED}]+", text):
-        if re.match(f"[{_UNSPACED}]", word):
-            yield from word
-            yield from map("".join, pairwise(word))
+def _words(text: str) -> list[str]:
+    words = _WORD.findall(text)
+    if text.isascii():
+        return words
+    divided_words: list[str] = []
+    for word in words:
+        if _UNSPACED_LETTER.match(word):
+            divided_words += word
+            divided_words += map("".join, pairwise(word))
         else:
-            yield word
+            divided_words.append(word)
+    return divided_words
+
+
+def _sums_by_row(
+    vocabulary: Sequence[str],
+    words: npt.NDArray[np.intp],
+    rows: npt.NDArray[np.intp],
+    shape: tuple[int, int],
+) -> npt.NDArray[np.float64]:
+    """Sums the features of the words of each row: shape (rows, dim).
+
+    words, rows: of each word its place in the vocabulary, and its row, in order.
+    """
+    codes, weights, sizes = _features(vocabulary, shape[1])
+    # Each word of a row once, with its count. The order of first use decides the last bit of a sum.
+    _, firsts, counts = np.unique(rows * len(vocabulary) + words, return_index=True, return_counts=True)
+    order = np.argsort(firsts)
+    words = words[firsts[order]]
+    rows = rows[firsts[order]]
+    frequencies = np.array([1 + math.log(count) for count in range(1, counts.max() + 1)], dtype=np.float32)
+
+    # The places of the features of each of these words.
+    row_sizes = sizes[words]
+    offsets = (np.cumsum(sizes) - sizes)[words] - (np.cumsum(row_sizes) - row_sizes)
+    places = np.repeat(offsets, row_sizes) + np.arange(row_sizes.sum())
+
+    cells = (codes[places] >> 1) + np.repeat(rows * shape[1], row_sizes)
+    weights = weights[places] * np.repeat(frequencies[counts[order] - 1], row_sizes)
+    sums: npt.NDArray[Any] = np.bincount(cells, weights, minlength=shape[0] * shape[1])
+    return sums.reshape(shape)
+
+
+def _features(vocabulary: Sequence[str], dim: int) -> tuple[npt.NDArray[np.uint32], Vectors, npt.NDArray[np.intp]]:
+    """Returns the codes of all features of one word after the other, their signed weights, and their number by word.
+
+    Of the features of a word, the first is the word, the others are its n-grams.
+    """
+    codes_by_word = [_codes(word, dim) for word in vocabulary]
+    codes = np.frombuffer(b"".join(codes_by_word), dtype=np.uint32)
+    sizes = np.array([len(word_codes) for word_codes in codes_by_word]) // codes.itemsize
+    gram_weights = (GRAMS / np.sqrt(np.maximum(1, sizes - 1))).astype(np.float32)
+    # Beyond eight letters a longer word is hardly a rarer one.
+    lengths = np.array([min(len(word), 8) for word in vocabulary])
+    rarities = (lengths**RARITY).astype(np.float32)
+
+    weights = np.repeat(gram_weights, sizes)
+    weights[np.cumsum(sizes) - sizes] = 1.0
+    weights *= np.repeat(rarities, sizes)
+    weights[codes & 1 == 0] *= -1
+    return codes, weights, sizes
 
 
 @lru_cache(maxsize=1 << 17)
-def _features(word: str, dim: int) -> tuple[npt.NDArray[np.intp], Vectors]:
-    """Hashes a word and its n-grams of 3 to 5 letters: coordinates and signed weights, both (features,)."""
+def _codes(word: str, dim: int) -> bytes:
+    """Hashes a word and its n-grams of 3 to 5 letters: twice the coordinate of each, and 1 for a positive sign."""
     features = [word]
     if len(word) > 2:
         # With marks, beginnings and ends of words are distinct n-grams.
         marked = f"<{word}>"
         for length in (3, 4, 5):
-            for start in range(len(marked) - length + 1):
-                features.append(marked[start : start + length])
+            features += [marked[start : start + length] for start in range(len(marked) - length + 1)]
+    return array("I", [digest % (2 * dim) for digest in map(_digest, features)]).tobytes()
 
-    grams = max(1, len(features) - 1)
-    weights = np.full(len(features), GRAMS / math.sqrt(grams), dtype=np.float32)
-    weights[0] = 1.0
-    places = np.empty(len(features), dtype=np.intp)
 
-    for number, feature in enumerate(features):
-        digest = int.from_bytes(hashlib.blake2b(feature.encode(), digest_size=8).digest(), "big")
-        places[number] = (digest >> 1) % dim  # the lowest bit is the sign
-        if not digest & 1:
-            weights[number] *= -1
-
-    # Beyond eight letters a longer word is hardly a rarer one.
-    return places, weights * np.float32(min(len(word), 8) ** RARITY)
+@lru_cache(maxsize=1 << 17)
+def _digest(feature: str) -> int:
+    return int.from_bytes(hashlib.blake2b(feature.encode(), digest_size=8).digest(), "big")

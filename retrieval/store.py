@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
@@ -144,6 +144,13 @@ class Store:
             return []
         rows = all_rows(self.folder, self._table, COLUMNS, [f"id IN ({quoted(ids)})", *space.where()])
         return sorted(map(source_of, rows), key=attrgetter("id"))
+
+    def titles(self, ids: Collection[str]) -> dict[str, str]:
+        """Finds the titles of the sources with these ids. Raises StoreError for a damaged index."""
+        if not ids:
+            return {}
+        rows = all_rows(self.folder, self._table, ("id", "title"), [f"id IN ({quoted(sorted(ids))})"])
+        return {row["id"]: row["title"] for row in sorted(rows, key=itemgetter("id"))}
 
     def everything(self) -> Iterator[Source]:
         """Iterates over the indexed corpus, reading a batch at a time."""

@@ -1,10 +1,9 @@
 """Reports of runs: pages with settings, tables, figures, and discussions turn by turn."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from actors.messages import Source
 from experiments.analysis import agents, defended, paired, run_notes, turn_counts
 from experiments.analysis.agreement import agreement, concluded
 from experiments.analysis.discussion_records import read_turn_counts
@@ -19,6 +18,8 @@ from experiments.records import start, usage
 from experiments.records.recorder import RunFolder
 from experiments.records.run_files import write_atomically
 
+TitlesOf = Callable[[Collection[str]], dict[str, str]]
+
 
 def write_run_report(
     run: RunFolder,
@@ -28,7 +29,7 @@ def write_run_report(
     limit_turns: int = LIMIT_TURNS,
     *,
     counts: Mapping[str, turn_counts.TurnCounts] | None = None,
-    corpus: Iterable[Source] = (),
+    titles_of: TitlesOf = lambda ids: {},
     seed: int = 0,
     margin: float = CompareSettings.margin,
 ) -> Path:
@@ -37,11 +38,11 @@ def write_run_report(
     listed: the method whose discussions are listed at first.
     limit_turns: most turns that are embedded; the page counts the others.
     counts: of the run's turns by phase, where they are known already.
-    corpus: the data set's sources, of which messages and searches are given titles.
+    titles_of: finds the titles of the sources with these ids, for messages and searches.
     seed, margin: the run's.
     """
     embedded = embed(run, tuple(metrics["methods"]), limit_turns)
-    embedded.sources = {source.id: source.title for source in corpus if source.id in embedded.named}
+    embedded.sources = titles_of(embedded.named)
     without = run_notes.broken(metrics)
     answers = {
         method: of_method

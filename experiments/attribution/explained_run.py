@@ -46,7 +46,7 @@ def explain(folder: str, words: Sequence[str], ended: ExplainSettings | None = N
             metrics,
             method,
             sorted(run.figures.glob("*.png")),
-            corpus=opened_run.dataset.corpus(),
+            titles_of=opened_run.evidence.store.titles,
             seed=seed,
             margin=plan.config.compare.margin,
         )

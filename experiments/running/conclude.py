@@ -16,6 +16,7 @@ from experiments.planning.topologies import compared_pairs
 from experiments.records import usage
 from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker
+from retrieval.store import Store
 
 Compared = tuple[tuple[str, ...], tuple[tuple[str, str], ...]]
 
@@ -29,6 +30,7 @@ def conclude(
     plan: Plan,
     folder: RunFolder,
     dataset: Dataset,
+    store: Store,
     tracker: Tracker,
     compared: Compared | None = None,
     trial: bool = False,
@@ -38,7 +40,7 @@ def conclude(
 
     Returns the metrics, the run's usage, and why nothing is concluded about some methods ("": something about all).
 
-    dataset: scores the answers of agents; the report has the titles of its sources.
+    dataset: scores the answers of agents. store: has the titles of sources, for the report.
     compared: methods, and pairs of them to test, where these are not the plan's.
     trial: it is a trial of a sweep, which draws figures with `figures=true` only. further: parts of metrics.json.
     """
@@ -97,7 +99,7 @@ def conclude(
         last_method,
         figures,
         counts=discussions.counts,
-        corpus=dataset.corpus(),
+        titles_of=store.titles,
         seed=config.seed,
         margin=margin,
     )

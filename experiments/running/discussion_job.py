@@ -18,6 +18,7 @@ from experiments.running.discussions import Discussions
 from experiments.running.learned_graphs import learner_makers
 from experiments.running.model_record import check_models
 from experiments.running.run_context import RunContext
+from retrieval.store import Store
 
 
 class DiscussionJob(Job):
@@ -48,7 +49,7 @@ class DiscussionJob(Job):
         """Returns the scores that the recorded discussions get."""
         return Scoring(dataset)
 
-    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, tracker: Tracker) -> bool:
+    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, store: Store, tracker: Tracker) -> bool:
         """Sums up the records. Returns False where too much has failed for that."""
         raise NotImplementedError
 
@@ -105,7 +106,7 @@ class DiscussionJob(Job):
                         await self.discuss(discussions)
 
                 asyncio.run(discuss())
-            is_conclusive = self.conclude(plan, folder, dataset, tracker)
+            is_conclusive = self.conclude(plan, folder, dataset, evidence.store, tracker)
         # Known only now: the end of the W&B run may fail as well.
         if tracker.problem:
             print(visible(tracker.problem))

@@ -11,6 +11,7 @@ from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker
 from experiments.running.conclude import conclude
 from experiments.running.discussion_job import DiscussionJob
+from retrieval.store import Store
 
 
 class Prune(DiscussionJob):
@@ -34,9 +35,9 @@ class Prune(DiscussionJob):
     searches = True
     is_counted = True
 
-    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, tracker: Tracker) -> bool:
+    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, store: Store, tracker: Tracker) -> bool:
         config = plan.config
-        metrics, spent, lacking = conclude(plan, folder, dataset, tracker)
+        metrics, spent, lacking = conclude(plan, folder, dataset, store, tracker)
         print()
         run_table(metrics).print(further=usage.notes(spent))
         if "gains" in metrics:

@@ -15,6 +15,7 @@ from experiments.running.discussions import Discussions
 from experiments.studies.behaviour.behaviour_table import behaviour, behaviour_table
 from experiments.studies.behaviour.measure import NOTHING, RELEVANT, ask_every_question, conditions
 from experiments.studies.behaviour.misled_scoring import MisledScoring
+from retrieval.store import Store
 
 FILE = "behaviour.json"
 
@@ -40,11 +41,11 @@ class BehaviourJob(DiscussionJob):
         await discussions.prepare()
         await ask_every_question(discussions, config.behaviour)
 
-    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, tracker: Tracker) -> bool:
+    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, store: Store, tracker: Tracker) -> bool:
         config = plan.config
         named = tuple(condition.name for condition in conditions(config.behaviour))
         pairs = tuple((name, RELEVANT) for name in named if name not in (NOTHING, RELEVANT))
-        metrics, spent, lacking = conclude(plan, folder, dataset, tracker, (named, pairs))
+        metrics, spent, lacking = conclude(plan, folder, dataset, store, tracker, (named, pairs))
         found = behaviour(folder, metrics, config.seed)
         write_atomically(folder.path / FILE, (json.dumps(found, indent=2) + "\n").encode())
         print()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from actors.errors import UserError
-from actors.messages import Kind, Lookup, Question, Source, Usage
+from actors.messages import Lookup, Question, Usage
 from experiments.analysis.agents import FILE, agent_rows
 from experiments.analysis.embedded import learned_graphs
 from experiments.analysis.phase_tables import phase_tables
@@ -292,8 +292,7 @@ def test_sources_that_were_shown_searched_or_left_out_have_titles(tmp_path: Path
     whole = cut(replace(trace(1), evidence=("p1",), lookups=(found,)))
     with Recorder(run) as recorder:
         recorder.evaluated(whole, item(1), Score(1, 1))
-    corpus = [Source(id, id, Kind.TEXT, f"Title of {id}", "") for id in ("p1", "p2", "p3", "p4", "p7", "i2")]
-    sources = write(run, corpus=corpus).unpacked("index")["sources"]
+    sources = write(run, titles_of=lambda ids: {id: f"Title of {id}" for id in ids}).unpacked("index")["sources"]
     assert sources == {id: f"Title of {id}" for id in ("p1", "p2", "p3", "p7", "i2")}
     assert write(run).unpacked("index")["sources"] == {}
 

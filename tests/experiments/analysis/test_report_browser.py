@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from actors.messages import Kind, Lookup, Message, Question, Source, Status, Trace
+from actors.messages import Lookup, Message, Question, Status, Trace
 from experiments.analysis.compare import arms_of_trials
 from experiments.analysis.reports import write_run_report
 from experiments.analysis.scores import read_trials
@@ -344,9 +344,8 @@ def test_a_systems_steps_searches_and_sources_have_names(browser: Browser, tmp_p
     with Recorder(run) as recorder:
         for one in (system, single):
             recorder.evaluated(one, Item(Question("q1", "Which tower?"), gold=("tower 1",)), Score(0, 0))
-    corpus = [Source(id, id, Kind.TEXT, f"Page {id} <b>", "") for id in ("p1", "p2")]
     metrics = summarise(run, replace(FACTS, methods=("system", "single"), pairs=()))
-    report = write_run_report(run, metrics, "system", [], corpus=corpus)
+    report = write_run_report(run, metrics, "system", [], titles_of=lambda ids: {id: f"Page {id} <b>" for id in ids})
     page = browser.open(report, "#system/q1")
     assert "Page p1 <b>; Page p2 <b>" in page.text_content(".turn .sources")
     assert page.text_content(".node[aria-label^=planner] .cost") == "Query"

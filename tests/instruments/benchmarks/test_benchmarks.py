@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,11 +21,11 @@ SMALLEST = {
 }
 
 
-def measured(name: str, *arguments: str) -> dict[str, object]:
+def measured(name: str, *arguments: str) -> dict[str, Any]:
     """Runs a benchmark, and returns the JSON object in its last line."""
     command = [sys.executable, "-m", f"tests.instruments.benchmarks.{name}", *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    found: dict[str, object] = json.loads(done.stdout.splitlines()[-1])
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
@@ -38,6 +39,13 @@ def test_every_benchmark_imports_names_that_exist() -> None:
 @pytest.mark.parametrize("name", SMALLEST)
 def test_a_benchmark_ends_with_one_json_object(name: str) -> None:
     assert measured(name, *SMALLEST[name])
+
+
+@pytest.mark.slow
+def test_a_release_of_another_size_is_made_and_measured(tmp_path: Path) -> None:
+    found = measured("real_size", str(tmp_path), "--kinds", "mmqa", "--share", "0.01", "--detail", "0")
+    assert found["mmqa"]["rows"] > 4_000
+    assert found["mmqa"]["warm"]["to_first"] > 0
 
 
 @pytest.mark.slow
