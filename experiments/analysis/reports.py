@@ -1,6 +1,6 @@
 """Reports of runs: pages with settings, tables, figures, and discussions turn by turn."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,11 +14,10 @@ from experiments.analysis.result_table import ResultTable
 from experiments.analysis.run_facts import Metrics, metric_of, model_notes
 from experiments.analysis.run_table import game_table, run_table
 from experiments.config.setting_groups import CompareSettings
+from experiments.datasets.item import TitlesOf
 from experiments.records import start, usage
 from experiments.records.recorder import RunFolder
 from experiments.records.run_files import write_atomically
-
-TitlesOf = Callable[[Collection[str]], dict[str, str]]
 
 
 def write_run_report(

@@ -1,12 +1,15 @@
 """Labelled questions over a corpus of sources, as a loader yields them. No agent or method sees a label."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from actors.messages import Question, Source
 from experiments.metrics.answer_metrics import exact_match, list_f1, strict_exact_match
 from topologies.answers import choice_of
+
+# Finds the titles of the sources with these ids, by id.
+TitlesOf = Callable[[Collection[str]], dict[str, str]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,14 +9,13 @@ from experiments.analysis.discussion_records import read_discussions
 from experiments.analysis.run_facts import Metrics, RunFacts
 from experiments.config.config import Config
 from experiments.config.saved import answered_by
-from experiments.datasets.item import Dataset
+from experiments.datasets.item import Dataset, TitlesOf
 from experiments.planning.lock import departures, plan_lock, read_lock
 from experiments.planning.plan import Plan
 from experiments.planning.topologies import compared_pairs
 from experiments.records import usage
 from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker
-from retrieval.store import Store
 
 Compared = tuple[tuple[str, ...], tuple[tuple[str, str], ...]]
 
@@ -30,7 +29,7 @@ def conclude(
     plan: Plan,
     folder: RunFolder,
     dataset: Dataset,
-    store: Store,
+    titles_of: TitlesOf,
     tracker: Tracker,
     compared: Compared | None = None,
     trial: bool = False,
@@ -40,7 +39,7 @@ def conclude(
 
     Returns the metrics, the run's usage, and why nothing is concluded about some methods ("": something about all).
 
-    dataset: scores the answers of agents. store: has the titles of sources, for the report.
+    dataset: scores the answers of agents. titles_of: finds titles of sources.
     compared: methods, and pairs of them to test, where these are not the plan's.
     trial: it is a trial of a sweep, which draws figures with `figures=true` only. further: parts of metrics.json.
     """
@@ -99,7 +98,7 @@ def conclude(
         last_method,
         figures,
         counts=discussions.counts,
-        titles_of=store.titles,
+        titles_of=titles_of,
         seed=config.seed,
         margin=margin,
     )

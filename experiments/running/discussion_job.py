@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from actors.errors import visible
 from experiments.config.references import resumption_line
-from experiments.datasets.item import Dataset
+from experiments.datasets.item import Dataset, TitlesOf
 from experiments.planning.plan import Job, Plan
 from experiments.planning.run_models import JUDGE
 from experiments.records.progress import Progress
@@ -18,7 +18,6 @@ from experiments.running.discussions import Discussions
 from experiments.running.learned_graphs import learner_makers
 from experiments.running.model_record import check_models
 from experiments.running.run_context import RunContext
-from retrieval.store import Store
 
 
 class DiscussionJob(Job):
@@ -49,7 +48,7 @@ class DiscussionJob(Job):
         """Returns the scores that the recorded discussions get."""
         return Scoring(dataset)
 
-    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, store: Store, tracker: Tracker) -> bool:
+    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, titles_of: TitlesOf, tracker: Tracker) -> bool:
         """Sums up the records. Returns False where too much has failed for that."""
         raise NotImplementedError
 
@@ -106,7 +105,7 @@ class DiscussionJob(Job):
                         await self.discuss(discussions)
 
                 asyncio.run(discuss())
-            is_conclusive = self.conclude(plan, folder, dataset, evidence.store, tracker)
+            is_conclusive = self.conclude(plan, folder, dataset, evidence.store.titles, tracker)
         # Known only now: the end of the W&B run may fail as well.
         if tracker.problem:
             print(visible(tracker.problem))

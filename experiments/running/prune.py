@@ -4,14 +4,13 @@ from experiments.analysis.gains import gains_table
 from experiments.analysis.run_table import run_table
 from experiments.analysis.scores import FinishedRun
 from experiments.analysis.tables.formats import write_tables
-from experiments.datasets.item import Dataset
+from experiments.datasets.item import Dataset, TitlesOf
 from experiments.planning.plan import Plan
 from experiments.records import usage
 from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker
 from experiments.running.conclude import conclude
 from experiments.running.discussion_job import DiscussionJob
-from retrieval.store import Store
 
 
 class Prune(DiscussionJob):
@@ -35,9 +34,9 @@ class Prune(DiscussionJob):
     searches = True
     is_counted = True
 
-    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, store: Store, tracker: Tracker) -> bool:
+    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, titles_of: TitlesOf, tracker: Tracker) -> bool:
         config = plan.config
-        metrics, spent, lacking = conclude(plan, folder, dataset, store, tracker)
+        metrics, spent, lacking = conclude(plan, folder, dataset, titles_of, tracker)
         print()
         run_table(metrics).print(further=usage.notes(spent))
         if "gains" in metrics:

@@ -100,7 +100,7 @@ async def _reports(run: RunFolder, opened: Opened, each_step: bool) -> AsyncGene
                         yield report
             await work
             # Reached only when all went well; `await work` raises what the job raised.
-            _, _, lacking = conclude(plan, run, dataset, evidence.store, tracker, trial=True)
+            _, _, lacking = conclude(plan, run, dataset, evidence.store.titles, tracker, trial=True)
             tracker.finish()
             if lacking:
                 # No result, so nothing is ranked by it, and resuming the sweep asks the failed questions again.

@@ -3,7 +3,7 @@
 import json
 
 from actors.errors import UserError
-from experiments.datasets.item import Dataset
+from experiments.datasets.item import Dataset, TitlesOf
 from experiments.planning.plan import Plan
 from experiments.records import usage
 from experiments.records.recorder import RunFolder, Scoring
@@ -15,7 +15,6 @@ from experiments.running.discussions import Discussions
 from experiments.studies.behaviour.behaviour_table import behaviour, behaviour_table
 from experiments.studies.behaviour.measure import NOTHING, RELEVANT, ask_every_question, conditions
 from experiments.studies.behaviour.misled_scoring import MisledScoring
-from retrieval.store import Store
 
 FILE = "behaviour.json"
 
@@ -41,11 +40,11 @@ class BehaviourJob(DiscussionJob):
         await discussions.prepare()
         await ask_every_question(discussions, config.behaviour)
 
-    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, store: Store, tracker: Tracker) -> bool:
+    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, titles_of: TitlesOf, tracker: Tracker) -> bool:
         config = plan.config
         named = tuple(condition.name for condition in conditions(config.behaviour))
         pairs = tuple((name, RELEVANT) for name in named if name not in (NOTHING, RELEVANT))
-        metrics, spent, lacking = conclude(plan, folder, dataset, store, tracker, (named, pairs))
+        metrics, spent, lacking = conclude(plan, folder, dataset, titles_of, tracker, (named, pairs))
         found = behaviour(folder, metrics, config.seed)
         write_atomically(folder.path / FILE, (json.dumps(found, indent=2) + "\n").encode())
         print()

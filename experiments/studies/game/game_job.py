@@ -5,7 +5,7 @@ from itertools import islice
 
 from actors.errors import UserError
 from experiments.analysis.run_table import game_table
-from experiments.datasets.item import Dataset
+from experiments.datasets.item import Dataset, TitlesOf
 from experiments.evidence.library import LabelledLibrary
 from experiments.planning.plan import Plan
 from experiments.planning.topologies import make_topology
@@ -17,7 +17,6 @@ from experiments.running.discussion_job import DiscussionJob
 from experiments.running.discussions import Discussions
 from experiments.studies.game.attacker import without_search
 from experiments.studies.game.game import ROUNDS, play
-from retrieval.store import Store
 
 
 class GameJob(DiscussionJob):
@@ -56,11 +55,11 @@ class GameJob(DiscussionJob):
         found = await play(discussions, list(made), training)
         (context.recorder.run.path / "game.json").write_text(json.dumps(found, indent=1) + "\n")
 
-    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, store: Store, tracker: Tracker) -> bool:
+    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, titles_of: TitlesOf, tracker: Tracker) -> bool:
         found = json.loads((folder.path / "game.json").read_text())
         pairs = tuple((f"{name}.{row['response']}", f"{name}.none") for name, row in found["defences"].items())
         methods = tuple(name for pair in pairs for name in reversed(pair))
-        *_, lacking = conclude(plan, folder, dataset, store, tracker, (methods, pairs), True, {"game": found})
+        *_, lacking = conclude(plan, folder, dataset, titles_of, tracker, (methods, pairs), True, {"game": found})
         print()
         game_table(found, dataset.metric).print()
         return not lacking

@@ -2,7 +2,7 @@
 
 import json
 
-from experiments.datasets.item import Dataset
+from experiments.datasets.item import Dataset, TitlesOf
 from experiments.planning.plan import Plan
 from experiments.records import usage
 from experiments.records.recorder import RunFolder
@@ -12,7 +12,6 @@ from experiments.running.discussion_job import DiscussionJob
 from experiments.running.discussions import Discussions
 from experiments.studies.redundancy.redundancy_tables import tables
 from experiments.studies.redundancy.removal import measure
-from retrieval.store import Store
 
 FILE = "redundancy.json"
 
@@ -30,7 +29,7 @@ class RedundancyJob(DiscussionJob):
         content = await measure(discussions)
         write_atomically(context.recorder.run.path / FILE, (json.dumps(content, indent=1) + "\n").encode())
 
-    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, store: Store, tracker: Tracker) -> bool:
+    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, titles_of: TitlesOf, tracker: Tracker) -> bool:
         """Draws the figure, logs the W&B summary and prints the tables, from redundancy.json."""
         from experiments.studies.redundancy.redundancy_figure import draw  # imports matplotlib
 
