@@ -106,17 +106,16 @@ class Commands:
 def results(printed: str, columns: int = COLUMNS) -> str:
     """Takes the result out of what a run printed: plain lines after its progress, without those of every run."""
     plain = STYLE.sub("", printed.rpartition(PROGRESS_END)[2])
-    text = "\n".join(line.rstrip() for line in plain.splitlines())
-    kept = [paragraph for paragraph in paragraphs(text, columns) if not paragraph[0].startswith(EVERY_RUN)]
+    kept = [paragraph for paragraph in paragraphs(plain, columns) if not paragraph[0].startswith(EVERY_RUN)]
     return "\n".join(line for paragraph in kept for line in paragraph).strip("\n")
 
 
 def paragraphs(text: str, columns: int) -> Iterator[list[str]]:
-    """Joins lines to paragraphs: a line goes on in the next one where that one's first word had no room."""
+    """Joins lines to paragraphs: a line goes on in the next one if it fills the terminal, or a blank was its last."""
     paragraph: list[str] = []
     for line in text.splitlines():
-        had_room = paragraph and len(paragraph[-1]) + 1 + len(line.split(" ")[0]) <= columns
-        if paragraph and (had_room or not line or not paragraph[-1]):
+        goes_on = paragraph and (paragraph[-1].endswith(" ") or len(paragraph[-1]) == columns)
+        if paragraph and not (goes_on and line.strip()):
             yield paragraph
             paragraph = []
         paragraph.append(line)
@@ -142,9 +141,10 @@ def part_of(text: str, part: str | None, columns: int = COLUMNS) -> str:
 
 def indented(text: str) -> str:
     """Indents lines as Markdown marks output, unless they are Markdown themselves."""
+    lines = [line.rstrip() for line in text.splitlines()]
     if text.startswith("|"):
-        return f"{text}\n"
-    return "".join(f"    {line}\n" if line else "\n" for line in text.splitlines())
+        return "".join(f"{line}\n" for line in lines)
+    return "".join(f"    {line}\n" if line else "\n" for line in lines)
 
 
 def written(page: Path, commands: Commands) -> str:
