@@ -95,12 +95,12 @@ def agent_rows(method: str, tables: PhaseTables) -> list[AgentRow]:
 
     # A row for each message that an agent reads of another one.
     sent = turns[["line", "id", "agent", "ballot", "heard", "gain"]]
-    heard = sent.explode("heard").merge(
+    messages = sent.explode("heard").merge(
         sent, left_on=["line", "heard"], right_on=["line", "id"], suffixes=("", "_sent")
     )
-    heard = heard[heard["agent"] != heard["agent_sent"]]
+    messages = messages[messages["agent"] != messages["agent_sent"]]
     # Once for each colleague, of whom two messages may be read.
-    agreed = heard[heard["ballot"] == heard["ballot_sent"]].drop_duplicates(["line", "id", "agent_sent"])
+    agreed = messages[messages["ballot"] == messages["ballot_sent"]].drop_duplicates(["line", "id", "agent_sent"])
 
     by_agent = turns.groupby("agent")
     counts = {
@@ -111,7 +111,7 @@ def agent_rows(method: str, tables: PhaseTables) -> list[AgentRow]:
         "tokens": by_agent["tokens"].sum(),
         "better": better["agent"].value_counts(),
         "worse": worse["agent"].value_counts(),
-        "heard": heard["agent_sent"].value_counts(),
+        "heard": messages["agent_sent"].value_counts(),
         "convinced": agreed["agent_sent"][agreed["gain"] > 0].value_counts(),
         "misled": agreed["agent_sent"][agreed["gain"] < 0].value_counts(),
     }
@@ -157,11 +157,19 @@ def agent_tables(rows: Iterable[AgentRow]) -> list[ResultTable]:
             notes = list(_notes(team))
             if not tables:
                 notes.append(NOTE)
-            shown = team
+            listed = team
             if len(team) > MOST_ROWS:
-                shown = team[: MOST_ROWS // 2] + team[-MOST_ROWS // 2 :]
-            cells = {f"{row.agent} (attacked)" if row.attacked else row.agent: _cells(row) for row in shown}
-            tables.append(ResultTable.of("agent", cells, CELLS, notes, f"Agents of {method}"))
+                listed = team[: MOST_ROWS // 2] + team[-MOST_ROWS // 2 :]
+            cells = {f"{row.agent} (attacked)" if row.attacked else row.agent: _cells(row) for row in listed}
+            tables.append(
+                ResultTable.of(
+                    "agent",
+                    cells,
+                    CELLS,
+                    notes=notes,
+                    title=f"Agents of {method}",
+                )
+            )
     return tables
 
 

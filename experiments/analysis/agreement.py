@@ -15,7 +15,8 @@ RIGHT = 1.0  # a lower utility is partly right at most
 
 def concluded(run: RunFolder, failures: float) -> dict[str, pd.DataFrame]:
     """Reads a run's answers without failed questions, and without methods of which more than `failures` failed."""
-    return {method: of for method, of in sound(by_method(run, failed=True), failures).items() if len(of)}
+    answers = sound(by_method(run, failed=True), failures)
+    return {method: method_answers for method, method_answers in answers.items() if len(method_answers)}
 
 
 def agreement(
@@ -31,19 +32,23 @@ def agreement(
     margin: that of `paired_tests`.
     tested: pairs of metrics.json, as its `a vs b`; they keep their order, and so their p-values.
     """
-    pairs = [(b, a) if f"{b} vs {a}" in tested else (a, b) for a, b in combinations(answers, 2)]
-    tests = paired_tests(answers, pairs, seed, "paired", margin)
-    right = {method: of_method["utility"] >= RIGHT for method, of_method in answers.items()}
+    pairs = []
+    for a, b in combinations(answers, 2):
+        pairs.append((b, a) if f"{b} vs {a}" in tested else (a, b))
+    tests = paired_tests(answers, pairs, seed, purpose="paired", margin=margin)
     rows = []
     # `verdicts` ends with a line on the correction, where there are several tests.
     for pair, line in zip(tests, verdicts(tests, metric), strict=False):
         a, b = pair.split(" vs ")
-        first, second = right[a].align(right[b], join="inner")
-        counts = {
-            "both": int((first & second).sum()),
-            "only_a": int((first & ~second).sum()),
-            "only_b": int((~first & second).sum()),
-            "neither": int((~first & ~second).sum()),
+        right_a, right_b = (answers[a]["utility"] >= RIGHT).align(answers[b]["utility"] >= RIGHT, join="inner")
+        row = {
+            "a": a,
+            "b": b,
+            "both": int((right_a & right_b).sum()),
+            "only_a": int((right_a & ~right_b).sum()),
+            "only_b": int((~right_a & right_b).sum()),
+            "neither": int((~right_a & ~right_b).sum()),
+            "test": line,
         }
-        rows.append({"a": a, "b": b, **counts, "test": line})
+        rows.append(row)
     return rows

@@ -78,13 +78,15 @@ def _kinds(record: type, names: str = "") -> dict[str, Any]:
 
 def _arrow_type(kind: Any) -> pa.DataType:
     """Finds the Arrow type of a field's type."""
+    origin = get_origin(kind)
     parts = get_args(kind)
-    if get_origin(kind) in (Union, types.UnionType):
+    if origin in (Union, types.UnionType):
         return _arrow_type(parts[0])  # or None
-    if get_origin(kind) is tuple:
+    if origin is tuple and not get_args(parts[0]):
+        return pa.list_(_arrow_type(parts[0]))
+    if origin is tuple:
         # Pairs are a map, in which a name may occur several times.
-        pair = get_args(parts[0])
-        return pa.map_(*map(_arrow_type, pair)) if pair else pa.list_(_arrow_type(parts[0]))
+        parts = get_args(parts[0])
     if parts:
         return pa.map_(*map(_arrow_type, parts))
     return {float: pa.float64(), int: pa.int64()}.get(kind, pa.string())
@@ -96,11 +98,31 @@ def _table(kinds: Kinds, rows: Callable[[], Iterable[Row]]) -> RecordTable:
 
 _SUMS = ("calls", "prompt_tokens", "completion_tokens")
 _METRICS = {
-    **dict.fromkeys(("utility", "strict_em", "f1", "acc_star", "attack_success", *_SUMS, "edges"), float),
-    **dict.fromkeys(("tpr", "fpr", "auroc", "utility_lost"), float),
-    **dict.fromkeys(("turns", "failed_turns", "training_tokens"), int),
+    "utility": float,
+    "strict_em": float,
+    "f1": float,
+    "acc_star": float,
+    "attack_success": float,
+    "calls": float,
+    "prompt_tokens": float,
+    "completion_tokens": float,
+    "edges": float,
+    "tpr": float,
+    "fpr": float,
+    "auroc": float,
+    "utility_lost": float,
+    "turns": int,
+    "failed_turns": int,
+    "training_tokens": int,
 }
-_TESTS = {"n": int, "difference": float, "p_value": float, "p_holm": float, "wins": int, "losses": int}
+_TESTS = {
+    "n": int,
+    "difference": float,
+    "p_value": float,
+    "p_holm": float,
+    "wins": int,
+    "losses": int,
+}
 _SCORE = _kinds(Scored)
 _STEP = _kinds(LearningStep, "stage step source terms edges")
 _USAGE = _kinds(Usage, "calls prompt_tokens cached_tokens completion_tokens reused reused_tokens")
@@ -112,7 +134,7 @@ _TRACE_KEY = {"phase": str, "method": str, "line": int, "question": str, "sample
 
 
 def _discussion_rows(trace: Trace) -> Iterator[Row]:
-    sums = (sum(getattr(turn, name) for turn in trace.turns) for name in _SUMS)
+    sums = [sum(map(attrgetter(name), trace.turns)) for name in _SUMS]
     yield (*attrgetter(*_DISCUSSION)(trace), len(trace.turns), *sums)
 
 
@@ -170,10 +192,11 @@ def _setting_rows(run: RunFolder) -> Iterator[Row]:
 
 def _metric_rows(run: RunFolder) -> Iterator[Row]:
     metrics = results(run.metrics)
-    judged = metrics.get("judged", {}).get("methods", {})
+    judgements = metrics.get("judged", {}).get("methods", {})
     for method, row in metrics.get("methods", {}).items():
-        values = {"acc_star": judged.get(method, {}).get("acc_star"), **row}
-        yield (method, *(row["ci95"] or (None, None)), *map(values.get, _METRICS))
+        low, high = row["ci95"] or (None, None)
+        values = {"acc_star": judgements.get(method, {}).get("acc_star"), **row}
+        yield (method, low, high, *map(values.get, _METRICS))
 
 
 def _test_rows(run: RunFolder) -> Iterator[Row]:
@@ -206,10 +229,10 @@ def _weight_rows(run: RunFolder) -> Iterator[Row]:
 
 
 def _usage_rows(run: RunFolder) -> Iterator[Row]:
-    for phase, used in by_phase(run).items():
+    for phase, phase_usage in by_phase(run).items():
         # A phase without any call has its time all the same.
-        for agent, usage in used.agents.items() or [(None, Usage())]:
-            yield (phase, used.seconds, agent, *attrgetter(*_USAGE)(usage))
+        for agent, usage in phase_usage.agents.items() or [(None, Usage())]:
+            yield (phase, phase_usage.seconds, agent, *attrgetter(*_USAGE)(usage))
 
 
 _INTERVAL = {"low": float, "high": float}
@@ -220,7 +243,16 @@ _RUN_TABLES: dict[str, tuple[Kinds, Callable[[RunFolder], Iterable[Row]]]] = {
     "tests": ({"first": str, "second": str, **_INTERVAL, **_TESTS}, _test_rows),
     "scores": (_SCORE, _score_rows),
     "learning": ({"method": str, **_STEP}, _step_rows),
-    "weights": ({"method": str, "stage": int, "step": int, **_EDGE, "probability": float}, _weight_rows),
+    "weights": (
+        {
+            "method": str,
+            "stage": int,
+            "step": int,
+            **_EDGE,
+            "probability": float,
+        },
+        _weight_rows,
+    ),
     "usage": ({"phase": str, "phase_seconds": float, "agent": str, **_USAGE}, _usage_rows),
 }
 
@@ -252,12 +284,18 @@ def together(parts: Sequence[tuple[Mapping[str, Any], RecordTable]]) -> RecordTa
             settings = tuple(column[number].as_py() for column in columns.values())
             yield from (settings + row for row in table.rows())
 
-    first = [pa.field(name, column.type) for name, column in columns.items()]
-    return RecordTable(pa.schema([*first, *parts[0][1].schema]), rows)
+    setting_fields = [pa.field(name, column.type) for name, column in columns.items()]
+    return RecordTable(pa.schema([*setting_fields, *parts[0][1].schema]), rows)
 
 
 def results(path: Path) -> dict[str, Any]:
     """Reads metrics.json or a file like it. Empty before the run's end. Raises UserError for a damaged one."""
     if not path.exists():
         return {}
-    return jsonl.decoded(path, 1, path.read_bytes(), lambda text: {**json.loads(text)}, jsonl.DAMAGED)
+    return jsonl.decoded(
+        path,
+        1,
+        path.read_bytes(),
+        lambda text: {**json.loads(text)},
+        jsonl.DAMAGED,
+    )

@@ -5,7 +5,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 import numpy as np
@@ -89,7 +89,11 @@ def clusters_of(utilities: pd.DataFrame) -> pd.Index:
 
 
 def trial_arm(
-    method: str, values: Mapping[str, Any], seed: int, scores: pd.Series, clusters: pd.Series | pd.Index
+    method: str,
+    values: Mapping[str, Any],
+    seed: int,
+    scores: pd.Series,
+    clusters: pd.Series | pd.Index,
 ) -> Arm:
     """Makes the arm of a method in one trial, from its scores and clusters by question."""
     columns = pd.MultiIndex.from_arrays([scores.index, clusters], names=("question", "cluster"))
@@ -105,20 +109,37 @@ def arms_of_trials(trials: Sequence[FinishedRun]) -> list[Arm]:
         for method in rows or trial.answers:
             if method in trial.answers:
                 answers = trial.answers[method]
-                arm = trial_arm(method, trial.values, trial.seed, answers["utility"], answers["cluster"])
+                arm = trial_arm(
+                    method,
+                    trial.values,
+                    trial.seed,
+                    scores=answers["utility"],
+                    clusters=answers["cluster"],
+                )
                 # From the records rather than metrics.json, which rounds and has no value per question.
                 tokens = float(answers["tokens"].mean())
                 phase = phases.get(f"{EVALUATING}{method}")
                 seconds = phase.seconds / len(answers) if phase else math.nan
                 measures = (rows[method],) if rows else ()
-                arms.append(replace(arm, tokens=(tokens,), seconds=(seconds,), measures=measures))
+                arms.append(
+                    replace(
+                        arm,
+                        tokens=(tokens,),
+                        seconds=(seconds,),
+                        measures=measures,
+                    )
+                )
     return arms
 
 
 def arms_of(trials: Sequence[Arm], results: Sequence[TrialResult]) -> list[Arm]:
     """Merges the arms of trials into those of a sweep. Their settings are the keys that vary among `results`."""
     keys = varied(results)
-    return merge([replace(arm, values={key: arm.values.get(key) for key in keys}) for arm in trials])
+    arms = []
+    for arm in trials:
+        values = {key: arm.values.get(key) for key in keys}
+        arms.append(replace(arm, values=values))
+    return merge(arms)
 
 
 def merge(arms: Sequence[Arm], over: Collection[str] = ()) -> list[Arm]:
@@ -159,12 +180,12 @@ def varied(results: Sequence[TrialResult]) -> dict[str, list[Any]]:
     """
     methods: dict[str, set[str]] = {}  # by the list of methods that the trials have
     for result in results:
-        chosen = frozen(result.values.get(METHODS))
-        methods.setdefault(chosen, set()).update(result.metrics.get("methods", {}))
+        method_list = frozen(result.values.get(METHODS))
+        methods.setdefault(method_list, set()).update(result.metrics.get("methods", {}))
     overlap = sum(map(len, methods.values())) > len(set().union(*methods.values()))
 
     # A dict rather than a set: it keeps the order of first appearance, which tables and figures follow.
-    keys = dict.fromkeys(key for result in results for key in result.values)
+    keys = dict.fromkeys(chain.from_iterable(result.values for result in results))
     if not overlap:
         keys.pop(METHODS, None)
     axes = {}
@@ -191,7 +212,7 @@ def compare_pairs(pairs: Sequence[tuple[Arm, Arm]], seed: int, margin: float) ->
         differences = differences.dropna(how="all").dropna(how="all", axis="columns")
         if len(differences):
             draws = derive_seed(seed, "compare", arm.name, reference.name)
-            test = crossed_test(differences, draws, clusters_of(differences), margin)
+            test = crossed_test(differences, draws, clusters_of(differences), margin=margin)
             tests[f"{arm.name} vs {reference.name}"] = {**test, "seeds": len(differences)}
     return dict(zip(tests, adjusted_tests([*tests.values()], margin), strict=True))
 

@@ -103,4 +103,4 @@ def defence_table(metrics: Metrics) -> ResultTable:
     cells = {name.replace("_", " "): interval_form(name, f"{name}_ci95") for name in names}
     cells["tokens"] = "{prompt_tokens:,.0f}"
     rows = {name: row for name, row in metrics["methods"].items() if "honest_silenced" in row}
-    return ResultTable.of("defence", rows, cells, [NOTE], "Defences")
+    return ResultTable.of("defence", rows, cells, notes=[NOTE], title="Defences")

@@ -38,7 +38,10 @@ class DiscussionRecords:
 
 
 def read_discussions(
-    run: RunFolder, methods: Iterable[str], dataset: Dataset | None = None, trained_on: Iterable[Item] = ()
+    run: RunFolder,
+    methods: Iterable[str],
+    dataset: Dataset | None = None,
+    trained_on: Iterable[Item] = (),
 ) -> DiscussionRecords:
     """Reads the evaluated discussions of some methods, then those of training. Raises UserError for damaged ones.
 

@@ -17,9 +17,8 @@ from typing import Any
 from actors.messages import Trace, derive_seed
 from experiments.judging.judgements import judged
 from experiments.records import attribution
-from experiments.records.attribution import Explained
 from experiments.records.recorder import RunFolder
-from experiments.records.records import Matrix, Scored, encode_trace
+from experiments.records.records import LearningStep, Matrix, Scored, encode_trace
 from experiments.records.timings import DiscussionTimes, Times, times_of_turns
 
 LIMIT_TURNS = 50_000  # more make a page that a browser opens slowly
@@ -44,21 +43,28 @@ class DiscussionGroup:
 class Embedded:
     """Discussions of a report: an entry for each, in the list's order, and chunks of traces.
 
-    An entry's `chunk` and `place` locate its trace. `named` are ids of sources that the traces name, `sources` their
-    titles by id, and `pairs` the `agreement` of methods.
+    An entry's `chunk` and `place` locate its trace. `source_ids` are ids of sources that the traces name, `sources`
+    their titles by id, and `pairs` the `agreement` of methods.
     """
 
     groups: list[DiscussionGroup] = field(default_factory=list)
     entries: list[Entry] = field(default_factory=list)
     chunks: list[str] = field(default_factory=list)
-    named: set[str] = field(default_factory=set)
+    source_ids: set[str] = field(default_factory=set)
     sources: dict[str, str] = field(default_factory=dict)
     pairs: list[dict[str, Any]] = field(default_factory=list)
 
     def index(self) -> str:
         """Everything but the traces for the browser, compressed."""
         groups = [asdict(group) for group in self.groups]
-        return packed({"groups": groups, "entries": self.entries, "sources": self.sources, "pairs": self.pairs})
+        return packed(
+            {
+                "groups": groups,
+                "entries": self.entries,
+                "sources": self.sources,
+                "pairs": self.pairs,
+            }
+        )
 
     def add(self, group: DiscussionGroup, discussions: Iterable[tuple[Entry, Trace]], times: Times) -> None:
         """Adds a group's discussions in their order, with the times of their turns."""
@@ -67,20 +73,40 @@ class Embedded:
         turns = 0
         for entry, trace in discussions:
             # The chunk is written only once it is full.
-            self.entries.append({"group": group.name, "chunk": len(self.chunks), "place": len(chunk), **entry})
+            self.entries.append(
+                {
+                    "group": group.name,
+                    "chunk": len(self.chunks),
+                    "place": len(chunk),
+                    **entry,
+                }
+            )
+            self._note_sources(trace)
             # Without what the report does not show: seeds in particular hardly compress.
             unseeded = tuple(replace(turn, seed=0) for turn in trace.turns)
-            bare = replace(trace, seed=0, turns=unseeded, allowed_spatial=(), allowed_temporal=())
-            chunk.append(timed(encode_trace(bare), times.get((trace.question, trace.sample))))
-            found = (lookup.found for lookup in trace.lookups)
-            # The id of a triple begins with its source's.
-            ids = chain(trace.evidence, *found, *(turn.cut for turn in trace.turns))
-            self.named.update(id.partition("#")[0] for id in ids)
+            shortened = replace(
+                trace,
+                seed=0,
+                turns=unseeded,
+                allowed_spatial=(),
+                allowed_temporal=(),
+            )
+            chunk.append(timed(encode_trace(shortened), times.get((trace.question, trace.sample))))
             turns += len(trace.turns)
             if turns >= CHUNK_TURNS:
                 self._close(chunk)
                 turns = 0
         self._close(chunk)
+
+    def _note_sources(self, trace: Trace) -> None:
+        """Notes the sources of a trace: shown, found by a search, or left out of a prompt."""
+        ids = set(trace.evidence)
+        for lookup in trace.lookups:
+            ids.update(lookup.found)
+        for turn in trace.turns:
+            ids.update(turn.cut)
+        # The id of a triple begins with its source's.
+        self.source_ids.update(id.partition("#")[0] for id in ids)
 
     def _close(self, chunk: list[str]) -> None:
         """Compresses a chunk of traces, unless it is empty, and empties it."""
@@ -111,37 +137,38 @@ def embed(run: RunFolder, methods: Sequence[str], limit_turns: int = LIMIT_TURNS
     for scored in run.scores():
         if scored.method in scores:
             scores[scored.method].append(scored)
-    questions = _drawn([scored for of_method in scores.values() for scored in of_method], limit_turns)
-    explanations = {(each.method, each.question): each for each in attribution.explained(run)}
-    judgements = {(line.method, line.question): line.judgement for line in judged(run) if line.question in questions}
-    for method, recorded in scores.items():
+    questions = _drawn(scores.values(), limit_turns)
+    remarks = _remarks(run)
+    for method, method_scores in scores.items():
+        phase = f"evaluate-{method}"
         # A method's scores and traces are recorded in one order.
-        places = [place for place, scored in enumerate(recorded) if scored.question in questions]
+        places = [place for place, scored in enumerate(method_scores) if scored.question in questions]
         discussions = []
-        for place, trace in zip(places, run.traces(f"evaluate-{method}", only=set(places)), strict=True):
-            key = method, recorded[place].question
-            entry = scored_entry(recorded[place]) | _outline(trace, place)
-            if key in judgements:
-                entry["grade"] = judgements[key].grade
-                entry["judged"] = judgements[key].reason or judgements[key].error
-            if key in explanations:
-                entry["explained"] = _explanation(explanations[key])
-            discussions.append((entry, trace))
+        for place, trace in zip(places, run.traces(phase, only=set(places)), strict=True):
+            scored = method_scores[place]
+            remark = remarks.get((method, scored.question), {})
+            discussions.append(({**scored_entry(scored), **_outline(trace, place), **remark}, trace))
         discussions.sort(key=lambda discussion: str(discussion[0]["question"]))
-        file = f"traces/evaluate-{method}.jsonl"
-        group = DiscussionGroup(method, method, file, recorded=len(recorded), shown=len(discussions))
-        embedded.add(group, discussions, times_of_turns(run, f"evaluate-{method}"))
+        group = DiscussionGroup(
+            name=method,
+            label=method,
+            file=f"traces/{phase}.jsonl",
+            recorded=len(method_scores),
+            shown=len(discussions),
+        )
+        embedded.add(group, discussions, times_of_turns(run, phase))
+
     for graph in run.all_learned():
         for path in graph.training_traces():
-            left = limit_turns - sum(entry["turns"] for entry in embedded.entries)
-            _embed_stage(embedded, graph, path.stem, left)
+            turns = sum(entry["turns"] for entry in embedded.entries)
+            _embed_stage(embedded, graph, path.stem, limit_turns=limit_turns - turns)
     return embedded
 
 
-def _drawn(scores: Sequence[Scored], limit_turns: int) -> set[str]:
+def _drawn(scores: Iterable[Iterable[Scored]], limit_turns: int) -> set[str]:
     """Draws questions whose discussions have some `limit_turns` turns in all, one question at least."""
     turns: Counter[str] = Counter()
-    for scored in scores:
+    for scored in chain.from_iterable(scores):
         # A turn took a call, or failed without one.
         turns[scored.question] += max(1, scored.calls + scored.failed_turns)
     questions: set[str] = set()
@@ -155,15 +182,34 @@ def _drawn(scores: Sequence[Scored], limit_turns: int) -> set[str]:
     return questions
 
 
+def _remarks(run: RunFolder) -> dict[tuple[str, str], Entry]:
+    """Reads the parts of entries that judgements and explanations make, by method and question."""
+    remarks: dict[tuple[str, str], Entry] = {}
+    for line in judged(run):
+        grade = line.judgement
+        remarks[line.method, line.question] = {"grade": grade.grade, "judged": grade.reason or grade.error}
+    for explained in attribution.explained(run):
+        effects = [effect for effect in explained.effects if effect.changed]
+        explanation = {
+            "by": explained.by,
+            "agent": explained.agent,
+            "turn": explained.turn,
+            "suspects": explained.suspects,
+            "turns": [(effect.of, effect.answer, effect.utility, effect.phi) for effect in effects],
+        }
+        remarks.setdefault((explained.method, explained.question), {})["explained"] = explanation
+    return remarks
+
+
 def _embed_stage(embedded: Embedded, graph: RunFolder, phase: str, limit_turns: int) -> None:
     """Embeds discussions of a stage of learning. They are drawn where they have more turns than the limit."""
     # All discussions of a stage have about as many turns as the first, so one is enough to estimate from.
-    first = next(graph.traces(phase, only={0}), None)
-    if first is None:
+    example = next(graph.traces(phase, only={0}), None)
+    if example is None:
         return
-    recorded = graph.count(phase)
-    order = sorted(range(recorded), key=lambda place: derive_seed("report", phase, place))
-    places = sorted(order[: max(0, limit_turns // max(1, len(first.turns)))])
+    total = graph.count(phase)
+    order = sorted(range(total), key=lambda place: derive_seed("report", phase, place))
+    places = sorted(order[: max(0, limit_turns // max(1, len(example.turns)))])
     discussions = []
     for place, trace in zip(places, graph.traces(phase, only=set(places)), strict=True):
         # A question recurs in training, so the key is the discussion's number.
@@ -173,17 +219,10 @@ def _embed_stage(embedded: Embedded, graph: RunFolder, phase: str, limit_turns: 
         name=f"{graph.name}.{phase}",
         label=f"learning {graph.name}, stage {phase.removeprefix('train-')}",
         file=f"learned/{graph.name}/traces/{phase}.jsonl",
-        recorded=recorded,
+        recorded=total,
         shown=len(places),
     )
     embedded.add(group, discussions, times_of_turns(graph, phase))
-
-
-def _explanation(explained: Explained) -> Entry:
-    """Makes the part of an entry that names the turns by which the answer changes."""
-    turns = [(effect.of, effect.answer, effect.utility, effect.phi) for effect in explained.effects if effect.changed]
-    names = ("by", "agent", "turn", "suspects")
-    return {**{name: getattr(explained, name) for name in names}, "turns": turns}
 
 
 def scored_entry(scored: Scored) -> Entry:
@@ -239,32 +278,50 @@ def learned_graphs(run: RunFolder) -> list[dict[str, Any]]:
     graphs = []
     for folder in folders:
         steps = list(folder.learning())
-        if not steps:
-            continue
-        values = len(steps) * len(steps[0].agents) ** 2 * len(steps[0].probabilities)
-        interval = math.ceil(values * len(folders) / MOST_VALUES)
-        last = {step.stage: step for step in steps}
-        shown = []
-        for step in steps:
-            if step.step % interval == 0 or step is last[step.stage]:
-                probabilities = {kind: _per_cent(rows) for kind, rows in step.probabilities.items()}
-                edges = sum(step.edges.values())
-                shown.append({"stage": step.stage, "step": step.step, "edges": edges, "probabilities": probabilities})
-        name = folder.path.name
-        attacked = attacked_agents(run, name)
-        graphs.append({"name": name, "agents": steps[0].agents, "attacked": attacked, "steps": shown})
+        if steps:
+            agents = steps[0].agents
+            values = len(steps) * len(agents) ** 2 * len(steps[0].probabilities)
+            interval = math.ceil(values * len(folders) / MOST_VALUES)
+            graph = {
+                "name": folder.name,
+                "agents": agents,
+                "attacked": attacked_agents(run, folder.name),
+                "steps": _thinned(steps, interval),
+            }
+            graphs.append(graph)
     return graphs
 
 
+def _thinned(steps: Sequence[LearningStep], interval: int) -> list[Entry]:
+    last_steps = {step.stage: step for step in steps}
+    thinned = []
+    for step in steps:
+        if step.step % interval == 0 or step is last_steps[step.stage]:
+            entry = {
+                "stage": step.stage,
+                "step": step.step,
+                "edges": sum(step.edges.values()),
+                "probabilities": {kind: _per_cent(rows) for kind, rows in step.probabilities.items()},
+            }
+            thinned.append(entry)
+    return thinned
+
+
 def _per_cent(rows: Matrix) -> list[list[int | None]]:
-    return [[None if share is None else round(100 * share) for share in row] for row in rows]
+    matrix = []
+    for row in rows:
+        matrix.append([None if share is None else round(100 * share) for share in row])
+    return matrix
 
 
 def attacked_agents(run: RunFolder, method: str) -> tuple[str, ...]:
     """Names the compromised agents of the first attacked discussion, of training (maybe shared) or evaluation."""
-    phases = [(graph, path.stem) for graph in run.all_learned() for path in graph.training_traces()]
-    for folder, phase in [*phases, (run, f"evaluate-{method}")]:
-        first = next(folder.traces(phase, only={0}), None)
-        if first is not None and first.attacked:
-            return first.attacked
+    phases = []
+    for graph in run.all_learned():
+        phases += [(graph, path.stem) for path in graph.training_traces()]
+    phases.append((run, f"evaluate-{method}"))
+    for folder, phase in phases:
+        trace = next(folder.traces(phase, only={0}), None)
+        if trace is not None and trace.attacked:
+            return trace.attacked
     return ()

@@ -63,7 +63,16 @@ def summarise(
         if method in hearing:
             pairs.append((method, names["placebo"]))
         rows[method] = {**names, "tokens_ratio": ratio, **independent[method]}
-    return {"methods": rounded(rows), "paired": paired_tests(answers, pairs, facts.seed, "gains", facts.margin)}
+    return {
+        "methods": rounded(rows),
+        "paired": paired_tests(
+            answers,
+            pairs,
+            facts.seed,
+            purpose="gains",
+            margin=facts.margin,
+        ),
+    }
 
 
 def control_names(metrics: Metrics) -> Iterator[str]:
@@ -85,8 +94,8 @@ def independence(tables: PhaseTables) -> dict[str, dict[str, float | None]]:
     answers = turns.merge(members, left_on=["line", "agent"], right_on=["line", "agents"])
     by_place = {}
     for place in ("first", "last"):
-        chosen = answers.drop_duplicates(["line", "agent"], keep=place)
-        by_place[place] = independent_agents(chosen["utility"].to_numpy(), chosen["line"].to_numpy())
+        own_answers = answers.drop_duplicates(["line", "agent"], keep=place)
+        by_place[place] = independent_agents(own_answers["utility"].to_numpy(), own_answers["line"].to_numpy())
     return by_place
 
 
@@ -117,15 +126,23 @@ def gains_table(metrics: Metrics) -> ResultTable:
     """Makes a row for each method that has controls."""
     gains = metrics["gains"]
     rows: dict[str, Metrics] = {}
-    notes = list(NOTES)
-    for method, measured in gains["methods"].items():
-        row = {**measured["last"], "tokens_ratio": measured["tokens_ratio"]}
+    for method, gain in gains["methods"].items():
+        row = {**gain["last"], "tokens_ratio": gain["tokens_ratio"]}
         for kind in ("twin", "placebo"):
-            row[kind] = gains["paired"].get(f"{method} vs {measured[kind]}")
-            row[f"{kind}_score"] = metrics["methods"][measured[kind]]["utility"]
+            control = gain[kind]
+            row[kind] = gains["paired"].get(f"{method} vs {control}")
+            row[f"{kind}_score"] = metrics["methods"][control]["utility"]
         rows[method] = row
-    notes += differences(gains["paired"], rows)
+
+    notes = [*NOTES, *differences(gains["paired"], rows)]
     for method, row in rows.items():
         if row["twin"] is None:
             notes.append(f"{method} has no coordination gain: its twin has not the same tokens within 2%.")
-    return ResultTable.of("method", rows, CELLS, notes, f"Gains in {metrics['metric']}", spare=SPARE)
+    return ResultTable.of(
+        "method",
+        rows,
+        CELLS,
+        notes=notes,
+        title=f"Gains in {metrics['metric']}",
+        spare=SPARE,
+    )

@@ -37,7 +37,12 @@ def cluster_totals(values: Floats, clusters: Clusters = None) -> tuple[Floats, F
     return np.bincount(places, weights=values).astype(np.float64), np.bincount(places).astype(np.float64)
 
 
-def bootstrap_interval(values: npt.ArrayLike, seed: int, draws: int = DRAWS, clusters: Clusters = None) -> Interval:
+def bootstrap_interval(
+    values: npt.ArrayLike,
+    seed: int,
+    draws: int = DRAWS,
+    clusters: Clusters = None,
+) -> Interval:
     """95% percentile bootstrap interval of the mean of `values` (n,).
 
     The order of `values` does not matter, and values that are all equal give an interval of no width. From few values
@@ -56,8 +61,9 @@ def bootstrap_interval(values: npt.ArrayLike, seed: int, draws: int = DRAWS, clu
     # per draw. scipy.stats.bootstrap draws value by value: 400 times slower at 3,000 questions.
     # `unique` also sorts, so that the draws do not depend on the order of the values: by sum, then by size.
     distinct, counts = np.unique(sums + 1j * sizes, return_counts=True)
-    drawn = np.random.default_rng(seed).multinomial(len(sums), counts / len(sums), size=draws)
-    return _percentiles(drawn @ distinct.real / (drawn @ distinct.imag), tail(len(sums), len(scores)))
+    weights = np.random.default_rng(seed).multinomial(len(sums), counts / len(sums), size=draws)
+    means = weights @ distinct.real / (weights @ distinct.imag)
+    return _percentiles(means, tail(len(sums), len(scores)))
 
 
 def _percentiles(means: Floats, outside: float) -> Interval:
@@ -100,9 +106,13 @@ def score_interval(values: npt.ArrayLike, seed: int, clusters: Clusters = None) 
     mean = float(scores.mean())
     centre = mean + Z**2 / (2 * n)
     half = Z * math.sqrt(mean * (1 - mean) / n + (Z / (2 * n)) ** 2)
+    low = (centre - half) / (1 + Z**2 / n)
+    high = (centre + half) / (1 + Z**2 / n)
     # The bounds of 0 and of 1 are exact.
-    low = 0.0 if mean == 0 else (centre - half) / (1 + Z**2 / n)
-    high = 1.0 if mean == 1 else (centre + half) / (1 + Z**2 / n)
+    if mean == 0:
+        low = 0.0
+    if mean == 1:
+        high = 1.0
     return low, high
 
 
@@ -142,7 +152,12 @@ def tango_z(differences: Floats, mean: float, clusters: Clusters = None) -> floa
     return (wins - losses - n * mean) / math.sqrt(max(variance, 1e-12))
 
 
-def crossed_interval(values: npt.ArrayLike, seed: int, draws: int = DRAWS, clusters: Clusters = None) -> Interval:
+def crossed_interval(
+    values: npt.ArrayLike,
+    seed: int,
+    draws: int = DRAWS,
+    clusters: Clusters = None,
+) -> Interval:
     """95% bootstrap interval of the mean of scores from 0 to 1. `values` are [trials, questions].
 
     A value is NaN where a trial did not ask a question. Questions and trials (seeds, an attacker's positions) are
@@ -155,11 +170,22 @@ def crossed_interval(values: npt.ArrayLike, seed: int, draws: int = DRAWS, clust
     """
     scores = np.atleast_2d(np.asarray(values, dtype=np.float64))
     # A question that no trial asked has no part in the draws.
-    asked = np.isfinite(scores).any(axis=0)
-    if scores.ndim != 2 or not asked.any():
+    counts = np.isfinite(scores).any(axis=0)
+    if scores.ndim != 2 or not counts.any():
         raise ValueError(f"an interval needs at least one value in [trials, questions], not shape {scores.shape}")
-    places = numbered(clusters, scores.shape[1])[asked]
-    return mean_interval([ScoreGroup("", scores[:, asked], places, bounded=True)], seed, draws)
+    places = numbered(clusters, scores.shape[1])[counts]
+    return mean_interval(
+        [
+            ScoreGroup(
+                "",
+                scores[:, counts],
+                places,
+                bounded=True,
+            )
+        ],
+        seed,
+        draws,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,34 +231,45 @@ def mean_interval(groups: Sequence[ScoreGroup], seed: int, draws: int = DRAWS) -
         alike = [group for group in groups if group.origin == origin]
         # Counts per draw stand for resampled rows and columns: weights on the same matrix instead of copies of it.
         trials, questions = alike[0].values.shape
-        trial_counts, question_counts, clusters = resampled(trials, questions, alike[0].clusters, generator, draws)
+        trial_counts, question_counts, clusters = resampled(
+            trials,
+            questions,
+            alike[0].clusters,
+            generator=generator,
+            draws=draws,
+        )
         outside = min(outside, tail(clusters, questions))
         for group in alike:
-            asked = np.isfinite(group.values)
-            counts = np.einsum("dq,dq->d", trial_counts @ asked.astype(np.float64), question_counts)
-            # Zero for NaN: a cell that was not asked adds nothing, and `counts` leaves it out below.
-            sums = np.einsum("dq,dq->d", trial_counts @ np.where(asked, group.values, 0.0), question_counts)
+            sums, counts = drawn_sums(group.values, trial_counts, question_counts)
             # A draw can hold no pair that was asked, where trials share few questions; it is left out.
             usable &= counts > 0
             # The maximum only avoids a division by zero in such draws.
             total += sums / np.maximum(counts, 1)
     if not usable.any():
         raise ValueError("a mean of columns needs draws in which each of them has a question")
+
     # The percentile method: an interval never leaves the range of the scores.
     low, high = _percentiles(total[usable] / len(groups), outside)
-    [first, *others] = groups
-    if first.bounded and not others:
-        means, clusters_asked = question_means(first.values, first.clusters)
+    if len(groups) == 1 and groups[0].bounded:
+        means, clusters_asked = question_means(groups[0].values, groups[0].clusters)
         if ((means >= 0) & (means <= 1)).all() and are_few(means):
-            wilson = score_interval(means, seed, clusters_asked)
-            low = min(low, wilson[0])
-            high = max(high, wilson[1])
+            wilson_low, wilson_high = score_interval(means, seed, clusters_asked)
+            low = min(low, wilson_low)
+            high = max(high, wilson_high)
     return low, high
+
+
+def drawn_sums(values: Floats, trial_counts: Integers, question_counts: Integers) -> tuple[Floats, Floats]:
+    """Sums and counts the values [trials, questions] in each draw (draws,), without NaN, which was not asked."""
+    finite = np.isfinite(values)
+    sums = np.einsum("dq,dq->d", trial_counts @ np.where(finite, values, 0.0), question_counts)
+    counts = np.einsum("dq,dq->d", trial_counts @ finite.astype(np.float64), question_counts)
+    return sums, counts
 
 
 def question_means(values: Floats, clusters: Clusters) -> tuple[Floats, Integers]:
     """Means of the questions [trials, questions] that any trial asked, and their clusters."""
     # Not `nanmean`: it warns about columns without a value.
     means = np.ma.masked_invalid(values).mean(axis=0).filled(np.nan)
-    asked = np.isfinite(means)
-    return means[asked], numbered(clusters, len(means))[asked]
+    finite = np.isfinite(means)
+    return means[finite], numbered(clusters, len(means))[finite]

@@ -15,7 +15,12 @@ from experiments.records.recorder import RunFolder
 EMBEDDED_JUDGE_NOTE = "The judge is the embedded reader: it compares words and numbers and knows nothing of meaning."
 
 
-def summarise(run: RunFolder, facts: RunFacts, judge: str, rubric: Rubric = GRADED) -> dict[str, Any]:
+def summarise(
+    run: RunFolder,
+    facts: RunFacts,
+    judge: str,
+    rubric: Rubric = GRADED,
+) -> dict[str, Any]:
     """Returns the judgements for metrics.json. It names the judge, its rubric, Acc* of every method and paired tests.
 
     Answers whose judgement failed, and questions that failed, are in no mean; beyond the run's share of failures a
@@ -32,13 +37,15 @@ def summarise(run: RunFolder, facts: RunFacts, judge: str, rubric: Rubric = GRAD
     answers = {}
     rows = {}
     for method in facts.methods:
-        judged = judgements[judgements["method"] == method].set_index("question")
+        method_judgements = judgements[judgements["method"] == method].set_index("question")
         # Paired tests need the same questions, and a run killed while judging lacks some of one method.
-        if not questions or judged.index.tolist() != questions:
-            raise ValueError(f"{len(judged)} answers of {method} are judged, {len(questions)} of {facts.methods[0]}")
+        if not questions or method_judgements.index.tolist() != questions:
+            raise ValueError(
+                f"{len(method_judgements)} answers of {method} are judged, {len(questions)} of {facts.methods[0]}"
+            )
         # The questions of a group count one by one.
-        graded = judged[judged["grade"].notna() & (judged["failed_calls"] == 0)]
-        if len(judged) - len(graded) > facts.failures * len(judged):
+        graded = method_judgements[method_judgements["grade"].notna() & (method_judgements["failed_calls"] == 0)]
+        if len(method_judgements) - len(graded) > facts.failures * len(method_judgements):
             graded = graded[:0]
         answers[method] = graded[["acc_star", "cluster"]].rename(columns={"acc_star": "utility"})
 
@@ -46,10 +53,10 @@ def summarise(run: RunFolder, facts: RunFacts, judge: str, rubric: Rubric = GRAD
         if len(graded):
             draws = derive_seed(facts.seed, "bootstrap acc*", method)
             row["acc_star"], row["ci95"] = mean_and_interval(graded, draws, "acc_star")
-            row["grade"] = judged["grade"].mean()
-        row["grades"] = [int((judged["grade"] == grade).sum()) for grade in range(1, 6)]
-        row["failed"] = int(judged["grade"].isna().sum())
-        row |= judged[["calls", "prompt_tokens", "completion_tokens"]].mean()
+            row["grade"] = method_judgements["grade"].mean()
+        row["grades"] = [int((method_judgements["grade"] == grade).sum()) for grade in range(1, 6)]
+        row["failed"] = int(method_judgements["grade"].isna().sum())
+        row |= method_judgements[["calls", "prompt_tokens", "completion_tokens"]].mean()
         rows[method] = rounded(row)
 
     summary = {
@@ -60,7 +67,13 @@ def summarise(run: RunFolder, facts: RunFacts, judge: str, rubric: Rubric = GRAD
         "right": rubric.right,
         "correct_from": CORRECT,
         "methods": rows,
-        "paired": paired_tests(answers, facts.pairs, facts.seed, "paired acc*", facts.margin),
+        "paired": paired_tests(
+            answers,
+            facts.pairs,
+            facts.seed,
+            purpose="paired acc*",
+            margin=facts.margin,
+        ),
     }
     similarities = scores.groupby("method", sort=False)["caption_similarity"].mean().dropna()
     if len(similarities):

@@ -49,7 +49,12 @@ def looks(dataset: Dataset, seed: int) -> list[Subset]:
     return subsets
 
 
-def test_so_far(run: RunFolder, pair: Sequence[str], look: Dataset, margin: float) -> Mapping[str, Any] | None:
+def test_so_far(
+    run: RunFolder,
+    pair: Sequence[str],
+    look: Dataset,
+    margin: float,
+) -> Mapping[str, Any] | None:
     """Tests two methods on the recorded questions of a look. None without a shared one."""
     answers = by_method(run)
     if not set(pair) <= answers.keys():
@@ -66,11 +71,17 @@ def test_so_far(run: RunFolder, pair: Sequence[str], look: Dataset, margin: floa
 
 def reached(run: RunFolder, pair: Sequence[str], look: Dataset, margin: float) -> bool:
     """True if the records up to a look show a verdict."""
-    test = test_so_far(run, pair, look, margin)
+    test = test_so_far(run, pair, look, margin=margin)
     return test is not None and bool(test["verdict"] != UNKNOWN)
 
 
-def summarise(run: RunFolder, pair: Sequence[str], dataset: Dataset, seed: int, margin: float) -> dict[str, Any]:
+def summarise(
+    run: RunFolder,
+    pair: Sequence[str],
+    dataset: Dataset,
+    seed: int,
+    margin: float,
+) -> dict[str, Any]:
     """Returns the looks for metrics.json: the pair, questions asked and planned, and the test."""
     answers = len([scored for scored in run.scores() if scored.method == pair[0]])
     all_looks = looks(dataset, seed)
@@ -79,7 +90,7 @@ def summarise(run: RunFolder, pair: Sequence[str], dataset: Dataset, seed: int, 
         "pair": list(pair),
         "questions": len(last_look.items),
         "planned": len(all_looks[-1].items),
-        "test": test_so_far(run, pair, last_look, margin),
+        "test": test_so_far(run, pair, last_look, margin=margin),
     }
 
 

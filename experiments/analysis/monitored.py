@@ -10,6 +10,7 @@ at any time with a probability of at most alpha (Ville's inequality; betting.py)
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -45,10 +46,15 @@ def summarise(
     for method, spec in learners.items():
         # Several methods may have learned from the discussions of one.
         graphs = dict.fromkeys((shared_from.get(method, method), method))
-        stages = [stage for graph in graphs for stage in trained.get(graph, ())]
-        if any(map(len, stages)) and len(evaluated[method]):
-            training = pd.concat([stage for stage in stages if len(stage)])
-            worse = fallen(training, evaluated[method], spec.modalities, spec.settings.error_rate)
+        all_stages = chain.from_iterable(trained.get(graph, ()) for graph in graphs)
+        stages = [stage for stage in all_stages if len(stage)]
+        if stages and len(evaluated[method]):
+            worse = fallen(
+                pd.concat(stages),
+                evaluated[method],
+                spec.modalities,
+                error_rate=spec.settings.error_rate,
+            )
             monitors[method] = {"monitor": {agent: list(questions) for agent, questions in worse.items()}}
     return monitors
 
@@ -68,7 +74,10 @@ def agent_scores(tables: PhaseTables) -> pd.DataFrame:
 
 
 def fallen(
-    trained: pd.DataFrame, evaluated: pd.DataFrame, modalities: Iterable[str], error_rate: float
+    trained: pd.DataFrame,
+    evaluated: pd.DataFrame,
+    modalities: Iterable[str],
+    error_rate: float,
 ) -> dict[Any, tuple[int, int]]:
     """Finds columns that have become worse. Each has the evaluated question since which, and the one that showed it.
 

@@ -46,28 +46,59 @@ class Section:
     discussions: Embedded | None = None
     learned: str = ""  # packed graphs over the steps of their training
 
+    @property
+    def is_empty(self) -> bool:
+        """True if there is nothing but the heading."""
+        parts = (self.warnings, self.facts, self.tables, self.pictures, self.text, self.discussions, self.learned)
+        return not any(parts)
 
-def pictures(drawn: Iterable[Path]) -> Iterator[tuple[str, str]]:
-    """Yields captions and data of the PNGs among `drawn`. An SVG takes a PNG's place."""
-    for path in drawn:
+
+def pictures(paths: Iterable[Path]) -> Iterator[tuple[str, str]]:
+    """Yields captions and data of figures, by the paths of their PNGs. An SVG takes a PNG's place."""
+    for path in paths:
+        kind = "png"
         # An SVG stays sharp at any zoom. It is embedded as an image, where a browser runs no script of it.
-        path, kind = (svg, "svg+xml") if (svg := path.with_suffix(".svg")).exists() else (path, "png")
-        yield path.stem.replace("-", " "), f"image/{kind};base64,{base64.b64encode(path.read_bytes()).decode()}"
+        if path.with_suffix(".svg").exists():
+            path = path.with_suffix(".svg")
+            kind = "svg+xml"
+        content = base64.b64encode(path.read_bytes()).decode()
+        yield path.stem.replace("-", " "), f"image/{kind};base64,{content}"
 
 
-def page(title: str, sections: Iterable[Section], scripts: Sequence[str], *, served: bool = False, **named: str) -> str:
+def page(
+    title: str,
+    sections: Iterable[Section],
+    scripts: Sequence[str],
+    *,
+    served: bool = False,
+    **values: str,
+) -> str:
     """Fills the template of all pages, without empty sections.
 
     scripts: files of `assets/` that run once the page is loaded.
     served: the page may ask the server that it comes from.
-    named: further values of the template.
+    values: further values of the template.
     """
     loader = PackageLoader("experiments.analysis", "assets")
-    pages = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    # Names an inline block in the page's policy: a script that got in with a message does not run.
-    pages.filters["digest"] = lambda text: f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+    pages = Environment(
+        loader=loader,
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    pages.filters["digest"] = _digest
     style, *code = (loader.get_source(pages, name)[0] for name in ("page.css", *scripts))
-    parts = [name for name in Section.__slots__ if name != "heading"]
-    filled = [section for section in sections if any(getattr(section, name) for name in parts)]
-    values = {"title": title, "sections": filled, "style": style, "script": "\n".join(code), "served": served}
-    return pages.get_template("page.html").render(**values, **named)
+    return pages.get_template("page.html").render(
+        title=title,
+        sections=[section for section in sections if not section.is_empty],
+        style=style,
+        script="\n".join(code),
+        served=served,
+        **values,
+    )
+
+
+def _digest(text: str) -> str:
+    """Names an inline block in the page's policy: a script that got in with a message does not run."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

@@ -12,7 +12,11 @@ from experiments.analysis.statistics import holm, least_clusters, paired_test
 
 # Largest adjusted p-value of a claim. With few questions the bootstrap interval alone claims too much.
 SIGNIFICANT = 0.05
-BETTER, NOT_WORSE, WORSE, UNKNOWN = "better", "not worse", "worse", "not known"  # verdicts
+# Verdicts.
+BETTER = "better"
+NOT_WORSE = "not worse"
+WORSE = "worse"
+UNKNOWN = "not known"
 LINE = (
     "{metric} of {first} minus {second}: {difference:+.3f} (95% interval {ci95[0]:+.3f} to {ci95[1]:+.3f}, "
     "p = {p_value:.2g}{adjusted}; better on {wins:,} and worse on {losses:,} of {n:,} questions{of_seeds}): {claim}."
@@ -42,13 +46,17 @@ def paired_tests(
         no others have.
     """
     tests = {}
-    for first, second in pairs:
-        rival = answers[second]["utility"].rename("rival")
-        shared = answers[first][["utility", "cluster"]].join(rival, how="inner").sort_index()
+    for method, rival in pairs:
+        rival_scores = answers[rival]["utility"].rename("rival")
+        shared = answers[method][["utility", "cluster"]].join(rival_scores, how="inner").sort_index()
         if len(shared):
-            draws = derive_seed(seed, purpose, first, second)
-            tests[f"{first} vs {second}"] = paired_test(
-                shared["utility"], shared["rival"], draws, clusters=shared["cluster"], margin=margin
+            draws = derive_seed(seed, purpose, method, rival)
+            tests[f"{method} vs {rival}"] = paired_test(
+                shared["utility"],
+                shared["rival"],
+                draws,
+                clusters=shared["cluster"],
+                margin=margin,
             )
     # All tests of one table are corrected together: a reader picks from all of them.
     adjusted = adjusted_tests([*tests.values()], margin)
@@ -59,10 +67,17 @@ def adjusted_tests(tests: Sequence[Test], margin: float) -> list[dict[str, Any]]
     """Adds to each test its `margin`, and p-values adjusted for the number of tests."""
     p_values = holm([test["p_value"] for test in tests])
     p_margins = holm([test["p_margin"] for test in tests])
-    return [
-        {**test, "p_holm": p_value, "p_margin_holm": p_margin, "margin": margin}
-        for test, p_value, p_margin in zip(tests, p_values, p_margins, strict=True)
-    ]
+    adjusted = []
+    for test, p_value, p_margin in zip(tests, p_values, p_margins, strict=True):
+        adjusted.append(
+            {
+                **test,
+                "p_holm": p_value,
+                "p_margin_holm": p_margin,
+                "margin": margin,
+            }
+        )
+    return adjusted
 
 
 def verdict(test: Test) -> str:
@@ -81,13 +96,15 @@ def verdict(test: Test) -> str:
 
 def verdict_text(test: Test) -> str:
     """Writes the verdict of a paired test, with the margin of `not worse`."""
-    found = verdict(test)
-    return f"{found} by {test['margin']:g} or more" if found == NOT_WORSE else found
+    text = verdict(test)
+    if text == NOT_WORSE:
+        text += f" by {test['margin']:g} or more"
+    return text
 
 
-def claim(first: str, test: Test) -> str:
+def claim(method: str, test: Test) -> str:
     """Writes what a test shows of its first method."""
-    return "not known which is better" if verdict(test) == UNKNOWN else f"{first} is {verdict_text(test)}"
+    return "not known which is better" if verdict(test) == UNKNOWN else f"{method} is {verdict_text(test)}"
 
 
 def verdicts(paired: Mapping[str, Test], metric: str) -> Iterator[str]:
@@ -97,14 +114,14 @@ def verdicts(paired: Mapping[str, Test], metric: str) -> Iterator[str]:
     """
     several = len(paired) > 1
     for pair, test in paired.items():
-        first, second = pair.split(" vs ")
+        method, rival = pair.split(" vs ")
         yield LINE.format(
             metric=metric,
-            first=first,
-            second=second,
+            first=method,
+            second=rival,
             adjusted=cell_text(", {p_holm:.2g} adjusted", test) if several else "",
             of_seeds=cell_text(", {seeds} seeds", test),
-            claim=claim(first, test),
+            claim=claim(method, test),
             **test,
         )
     if several:
@@ -128,22 +145,29 @@ def differences(paired: Mapping[str, Test], rows: Mapping[str, Mapping[str, Any]
         return
     rivals: dict[str, list[str]] = {}  # by claim
     for pair, test in paired.items():
-        first, second = pair.split(" vs ")
-        found = verdict(test)
-        if found == NOT_WORSE:
-            ours, theirs = (rows[name]["prompt_tokens"] + rows[name]["completion_tokens"] for name in (first, second))
-            second += f" ({1 - ours / theirs:.0%} fewer tokens)" if ours < theirs else ""
-        if found != UNKNOWN:
-            rivals.setdefault(f"{claim(first, test)} than", []).append(second)
+        method, rival = pair.split(" vs ")
+        if verdict(test) != UNKNOWN:
+            text = rival
+            if verdict(test) == NOT_WORSE:
+                text += _saving(rows[method], rows[rival])
+            rivals.setdefault(f"{claim(method, test)} than", []).append(text)
     # Claims of `better` come first, then those of `not worse`.
     order = sorted(rivals, key=lambda claim: (" is worse " in claim, " is not worse " in claim))
     claims = "; ".join(f"{claim} {', '.join(rivals[claim])}" for claim in order)
     tests = f"{len(paired)} paired tests, adjusted" if len(paired) > 1 else "a paired test"
     yield f"Shown by {tests}: {claims or 'no difference'}."
-    needed = least_clusters(len(paired))
+
+    clusters_needed = least_clusters(len(paired))
     clusters = min(test.get("clusters", test["n"]) for test in paired.values())
-    if clusters < needed:
-        yield f"{clusters} independent questions are too few for a verdict of {tests}: {needed} are needed."
+    if clusters < clusters_needed:
+        yield f"{clusters} independent questions are too few for a verdict of {tests}: {clusters_needed} are needed."
+
+
+def _saving(row: Mapping[str, Any], rival_row: Mapping[str, Any]) -> str:
+    """Writes how many tokens a method saves in comparison with its rival; empty where it saves none."""
+    tokens = row["prompt_tokens"] + row["completion_tokens"]
+    rival_tokens = rival_row["prompt_tokens"] + rival_row["completion_tokens"]
+    return f" ({1 - tokens / rival_tokens:.0%} fewer tokens)" if tokens < rival_tokens else ""
 
 
 def paired_table(paired: Mapping[str, Test], metric: str) -> ResultTable:
@@ -154,4 +178,10 @@ def paired_table(paired: Mapping[str, Test], metric: str) -> ResultTable:
         "not worse: the interval lies above minus the margin.",
     )
     rows = {pair.replace(" vs ", " minus "): {**test, "finding": verdict_text(test)} for pair, test in paired.items()}
-    return ResultTable.of("methods", rows, CELLS, notes, f"Paired tests of {metric}")
+    return ResultTable.of(
+        "methods",
+        rows,
+        CELLS,
+        notes=notes,
+        title=f"Paired tests of {metric}",
+    )

@@ -24,7 +24,7 @@ def write_run_report(
     run: RunFolder,
     metrics: Metrics,
     listed: str,
-    drawn: Sequence[Path],
+    figures: Sequence[Path],
     limit_turns: int = LIMIT_TURNS,
     *,
     counts: Mapping[str, turn_counts.TurnCounts] | None = None,
@@ -41,32 +41,41 @@ def write_run_report(
     seed, margin: the run's.
     """
     embedded = embed(run, tuple(metrics["methods"]), limit_turns)
-    embedded.sources = titles_of(embedded.named)
-    without = run_notes.broken(metrics)
-    answers = {
-        method: of_method
-        for method, of_method in concluded(run, failures=1).items()
-        if method in metrics["methods"] and method not in without
-    }
-    embedded.pairs = agreement(answers, seed, metric_of(metrics), margin, metrics["paired"])
+    embedded.sources = titles_of(embedded.source_ids)
+    answers = concluded(run, failures=1)
+    inconclusive = run_notes.broken(metrics)
+    for method in [method for method in answers if method not in metrics["methods"] or method in inconclusive]:
+        del answers[method]
+    embedded.pairs = agreement(
+        answers,
+        seed,
+        metric_of(metrics),
+        margin=margin,
+        tested=metrics["paired"],
+    )
+
     facts = {"Seed": str(seed)}
     # From the discussions, because metrics.json does not name the attack.
     attacks = sorted({entry["attack"] for entry in embedded.entries if "attack" in entry})
     if attacks:
         facts["Attack"] = ", ".join(attacks)
     facts |= start.facts(run.path)
-    partial = [group for group in embedded.groups if group.shown < group.recorded]
-    parts = "; ".join(
-        f"{group.shown:,} of {group.recorded:,} of {group.label} (all: {group.file})" for group in partial
-    )
-    note = f"The run has too many discussions for one page. This is a sample, drawn by ids alone: {parts}."
+    parts = []
+    for group in embedded.groups:
+        if group.shown < group.recorded:
+            parts.append(f"{group.shown:,} of {group.recorded:,} of {group.label} (all: {group.file})")
+    notes = []
+    if parts:
+        sample = "; ".join(parts)
+        notes.append(f"The run has too many discussions for one page. This is a sample, drawn by ids alone: {sample}.")
+
     graphs = learned_graphs(run)
     if counts is None:
         counts = read_turn_counts(run, metrics["methods"])
     sections = (
-        *run_sections(run, metrics, drawn, facts, counts),
+        *run_sections(run, metrics, figures, facts=facts, counts=counts),
         Section("Learning", learned=packed(graphs) if graphs else ""),
-        Section("Discussions", [note] if partial else [], discussions=embedded),
+        Section("Discussions", notes, discussions=embedded),
         Section("Configuration", text=run.config.read_text(encoding="utf-8")),
     )
     text = page(f"{metrics['experiment']}: {run.path.name}", sections, SCRIPTS, listed=listed)
@@ -77,7 +86,7 @@ def write_run_report(
 def run_sections(
     run: RunFolder,
     metrics: Metrics,
-    drawn: Sequence[Path],
+    figures: Sequence[Path],
     facts: Mapping[str, str],
     counts: Mapping[str, turn_counts.TurnCounts] | None = None,
 ) -> Iterator[Section]:
@@ -86,9 +95,10 @@ def run_sections(
     facts: further ones of the summary.
     counts: of turns by phase. Without them there are neither tables of turns nor of agents.
     """
-    named = {label: metrics[name] for name, label in LABELS.items()}
-    named |= {"Questions": f"{metrics['questions']:,}", "Methods": ", ".join(metrics["methods"]), **facts}
-    yield Section("Summary", model_notes(metrics["model"]), named)
+    run_facts = {label: metrics[name] for name, label in LABELS.items()}
+    run_facts |= {"Questions": f"{metrics['questions']:,}", "Methods": ", ".join(metrics["methods"]), **facts}
+    yield Section("Summary", model_notes(metrics["model"]), run_facts)
+
     metric = metric_of(metrics)
     title = f"Methods on {metrics['questions']:,} questions of {metrics['dataset']}"
     tables = [replace(run_table(metrics), title=title)]
@@ -98,12 +108,21 @@ def run_sections(
         tables.append(gains_table(metrics))
     tables.append(defended.defence_table(metrics))
     tables.append(paired.paired_table(metrics["paired"], metric))
-    tables.append(paired.paired_table(metrics.get("judged", {"paired": {}})["paired"], "Acc*"))
-    asked = {phase: counted for phase, counted in (counts or {}).items() if counted.turns}
-    tables += [turn_counts.turns_table(asked), turn_counts.reasons_table(asked)]
-    phases = [usage.cells(phase, metrics["questions"]) for phase in usage.by_phase(run).values()]
-    tables.append(ResultTable(usage.HEADERS, phases, [*usage.notes(usage.total(run)), usage.TIMES], "Usage"))
+    if "judged" in metrics:
+        tables.append(paired.paired_table(metrics["judged"]["paired"], "Acc*"))
+    phases = {phase: phase_counts for phase, phase_counts in (counts or {}).items() if phase_counts.turns}
+    tables.append(turn_counts.turns_table(phases))
+    tables.append(turn_counts.reasons_table(phases))
+    cells = [usage.cells(phase, metrics["questions"]) for phase in usage.by_phase(run).values()]
+    tables.append(
+        ResultTable(
+            usage.HEADERS,
+            cells,
+            [*usage.notes(usage.total(run)), usage.TIMES],
+            title="Usage",
+        )
+    )
     yield Section("Results", tables=[table for table in tables if table.rows])
     if counts is not None:
         yield Section("Agents", tables=agents.agent_tables(agents.read(run)))
-    yield Section("Figures", pictures=tuple(pictures(drawn)))
+    yield Section("Figures", pictures=tuple(pictures(figures)))

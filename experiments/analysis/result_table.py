@@ -45,9 +45,9 @@ def cell_text(form: str, row: Mapping[str, Any]) -> str:
 
     Without one of them the cell has the text behind a bar, `{f1:.3f}|-`, or nothing.
     """
-    known, _, otherwise = form.partition("|")
+    text, _, otherwise = form.partition("|")
     try:
-        return _CellFormatter().vformat(known, (), row)
+        return _CellFormatter().vformat(text, (), row)
     except _Unknown:
         return otherwise
 
@@ -106,7 +106,7 @@ class ResultTable:
         cells: by header, the format of a row's cell (`cell_text`).
         """
         body = [(key, *row_cells(cells.values(), row)) for key, row in rows.items()]
-        return ResultTable((name, *cells), body, notes, title, **more)
+        return ResultTable((name, *cells), body, notes, title=title, **more)
 
     def print(self, console: Console | None = None, further: Iterable[str] = ()) -> None:
         """Prints title, table, notes and `further` ones. The console is standard output if None.
@@ -150,13 +150,13 @@ class ResultTable:
         """Lays out rows and columns, without the ones in `left_out`."""
         # One blank on each side: two columns are two apart.
         grid = Table(box=None, pad_edge=False, padding=(0, 1), header_style="bold")
-        shown = [i for i, name in enumerate(self.columns) if name not in left_out]
-        for i in shown:
+        places = [i for i, name in enumerate(self.columns) if name not in left_out]
+        for i in places:
             header = Text("\n".join(map(visible, self.columns[i].split("\n"))))
             side: Any = "left" if i < self.names else "right"
             grid.add_column(header, justify=side, no_wrap=True, vertical="bottom")
         for number, row in enumerate(self.rows):
-            cells = [Text(visible(row[i])) for i in shown]
+            cells = [Text(visible(row[i])) for i in places]
             grid.add_row(*cells, style="bold" if number == self.total else None)
         return grid
 
@@ -183,14 +183,13 @@ def short_keys(keys: Sequence[str]) -> dict[str, str]:
     """Shortens each key to as few last parts as are unique."""
     short = {}
     for key in keys:
+        # A key that is the ending of another one (`model` of `judge.model`) has no ending for itself and stays.
+        short[key] = key
         parts = key.split(".")
-        # From the shortest ending on.
-        endings = (".".join(parts[-n:]) for n in range(1, len(parts) + 1))
-        short[key] = next(
-            # A key that is the ending of another one (`model` of `judge.model`) has no ending for itself and stays.
-            (end for end in endings if sum(other == end or other.endswith(f".{end}") for other in keys) == 1),
-            key,
-        )
+        for start in range(len(parts)):
+            ending = ".".join(parts[start:])
+            if len([name for name in keys if f".{name}".endswith(f".{ending}")]) == 1:
+                short[key] = ending
     return short
 
 

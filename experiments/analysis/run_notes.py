@@ -1,6 +1,7 @@
 """Sums up a run in a few lines: edges cut, differences shown, failures."""
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from experiments.analysis.paired import claim, differences
@@ -44,7 +45,7 @@ def in_short(metrics: Metrics) -> Iterator[str]:
     if "judged" in metrics:
         for line in differences(metrics["judged"]["paired"], rows):
             yield f"Acc*: {line}"
-    compared = {method for pair in metrics["paired"] for method in pair.split(" vs ")}
+    compared = set(chain.from_iterable(pair.split(" vs ") for pair in metrics["paired"]))
     learners = [method for method, row in rows.items() if "training_tokens" in row and method in compared]
     if learners:
         graphs = "the graphs" if len(learners) > 1 else "the graph"

@@ -58,7 +58,7 @@ def run_table(metrics: Metrics) -> ResultTable:
         }
     else:
         columns = {f"{metric} (95% interval)": utility}
-    measures = {name for row in rows.values() for name in row}
+    measures = set().union(*rows.values())
     # Every row counts its repairs, also where there are none.
     if not any(row.get("repairs") for row in rows.values()):
         measures.discard("repairs")
@@ -72,7 +72,7 @@ def run_table(metrics: Metrics) -> ResultTable:
     if "judged" in metrics:
         notes += judged.notes(metrics["judged"])
     brief += model_notes(metrics["model"])
-    return ResultTable.of("method", rows, columns, notes, spare=SPARE, brief=brief)
+    return ResultTable.of("method", rows, columns, notes=notes, spare=SPARE, brief=brief)
 
 
 def _rows(metrics: Metrics) -> dict[str, dict[str, Any]]:
@@ -132,7 +132,13 @@ def game_table(game: Mapping[str, Any], metric: str) -> ResultTable:
     for name, row in rows.items():
         notes.append(f"{name}: {row['response']} takes {row['gain']:.3f} more than {row['usual']}.")
     notes.append("Worst: the lowest of a row; with a probability of .95 all intervals of the column are right.")
-    return ResultTable.of("defence", rows, cells, notes, f"{metric} of defences under attack")
+    return ResultTable.of(
+        "defence",
+        rows,
+        cells,
+        notes=notes,
+        title=f"{metric} of defences under attack",
+    )
 
 
 def shared_notes(runs: Iterable[Mapping[str, Any]]) -> Iterator[str]:

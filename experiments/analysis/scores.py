@@ -75,7 +75,7 @@ def by_method(run: RunFolder, failed: bool = False) -> dict[str, pd.DataFrame]:
         answers = answers[answers["failed_calls"] == 0]
     # Records come in the order of completion, which no sum may depend on.
     by_name = answers.groupby(level="method", sort=False)
-    return {method: of_method.droplevel("method").sort_index() for method, of_method in by_name}
+    return {method: rows.droplevel("method").sort_index() for method, rows in by_name}
 
 
 def sound(answers: Answers, failures: float) -> dict[str, pd.DataFrame]:
@@ -83,11 +83,12 @@ def sound(answers: Answers, failures: float) -> dict[str, pd.DataFrame]:
 
     answers: by method and question, with failed ones.
     """
-    kept = {}
-    for method, recorded in answers.items():
-        failed = recorded["failed_calls"] > 0
-        kept[method] = recorded[~failed] if failed.sum() <= failures * len(recorded) else recorded[:0]
-    return kept
+    sound_answers = {}
+    for method, method_answers in answers.items():
+        failed = method_answers["failed_calls"] > 0
+        conclusive = failed.sum() <= failures * len(failed)
+        sound_answers[method] = method_answers[~failed] if conclusive else method_answers[:0]
+    return sound_answers
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,12 @@ def read_trials(folder: Path, results: Sequence[TrialResult]) -> list[FinishedRu
     for result in results:
         if result.stopped:
             continue
-        trial = FinishedRun(RunFolder(folder / TRIALS / result.name), result.values, result.seed, result.metrics)
+        trial = FinishedRun(
+            RunFolder(folder / TRIALS / result.name),
+            result.values,
+            result.seed,
+            metrics=result.metrics,
+        )
         for method in result.metrics.get("methods", ()):
             if method not in trial.answers:
                 raise UserError(
@@ -147,19 +153,18 @@ def by_tag(answers: Answers, tags: Mapping[str, Mapping[str, str]]) -> dict[str,
     tags that have one value only. A mean is over the questions that the method has; there is none without any.
     """
     parts: dict[str, dict[str, list[str]]] = {}
-    for question, values_of in tags.items():
-        for tag, values in values_of.items():
+    for question, question_tags in tags.items():
+        for tag, values in question_tags.items():
             # An empty value splits into one empty text, which is no group.
             for value in filter(None, values.split("+")):
                 parts.setdefault(tag, {}).setdefault(value, []).append(question)
+    # Columns are methods; a question that one of them lacks is NaN there.
+    utilities = pd.DataFrame({method: method_answers["utility"] for method, method_answers in answers.items()})
     means: dict[str, dict[str, dict[str, Any]]] = {}
     for tag, groups in sorted(parts.items()):
         if 1 < len(groups) <= MOST_VALUES:
             means[tag] = {}
             for value, questions in sorted(groups.items()):
-                by_name = {
-                    method: of_method["utility"].reindex(questions).mean() for method, of_method in answers.items()
-                }
-                utility = {method: mean for method, mean in by_name.items() if not math.isnan(mean)}
-                means[tag][value] = {"questions": len(questions), "utility": utility}
+                utility = utilities.reindex(questions).mean().dropna()
+                means[tag][value] = {"questions": len(questions), "utility": utility.to_dict()}
     return means

@@ -61,14 +61,11 @@ def paired_test(
     / (1 + draws), which is valid at any number of draws and never 0. The test against the `margin` is Student's of
     cluster totals, and Tango's where the interval is. Raises ValueError for vectors that do not pair.
     """
-    first = np.asarray(a, dtype=np.float64)
-    second = np.asarray(b, dtype=np.float64)
-    if first.shape != second.shape:
+    if np.shape(a) != np.shape(b):
         raise ValueError(
-            f"a paired test needs the same questions for both methods, not {first.shape} and {second.shape}"
+            f"a paired test needs the same questions for both methods, not {np.shape(a)} and {np.shape(b)}"
         )
-    differences = first - second
-    interval = difference_interval(differences, seed, clusters)
+    differences = np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)
     sums, _ = cluster_totals(differences, clusters)
     if are_few(differences):
         p_worse = float(norm.sf(tango_z(differences, -margin, clusters)))
@@ -77,8 +74,8 @@ def paired_test(
         p_worse = float(student.sf((differences.mean() + margin) / error, freedom))
     return PairedTest(
         difference=float(differences.mean()),
-        ci95=interval,
-        p_value=_sign_flip(sums, differences.sum(), seed, draws),
+        ci95=difference_interval(differences, seed, clusters),
+        p_value=_sign_flip(sums, differences.sum(), seed, draws=draws),
         p_margin=min(1.0, 2 * p_worse),
         n=len(differences),
         wins=int((differences > 0).sum()),
@@ -103,7 +100,12 @@ def _sign_flip(sums: Floats, total: float, seed: int, draws: int) -> float:
     return (1 + extreme) / (1 + draws)
 
 
-def crossed_test(differences: npt.ArrayLike, seed: int, clusters: Clusters = None, margin: float = 0.0) -> PairedTest:
+def crossed_test(
+    differences: npt.ArrayLike,
+    seed: int,
+    clusters: Clusters = None,
+    margin: float = 0.0,
+) -> PairedTest:
     """Tests the mean of `differences` [trials, questions] of two methods. NaN was not asked.
 
     Of several trials (training seeds), Student's t test and interval by `crossed_error`: they speak of the methods,
@@ -116,7 +118,13 @@ def crossed_test(differences: npt.ArrayLike, seed: int, clusters: Clusters = Non
     if not len(values):
         raise ValueError("a test needs at least one difference in [trials, questions]")
     means, clusters_asked = question_means(values, clusters)
-    test = paired_test(means, np.zeros_like(means), seed, clusters=clusters_asked, margin=margin)
+    test = paired_test(
+        means,
+        np.zeros_like(means),
+        seed,
+        clusters=clusters_asked,
+        margin=margin,
+    )
     if len(values) == 1:
         return test
     mean = float(np.nanmean(values))
@@ -131,7 +139,12 @@ def crossed_test(differences: npt.ArrayLike, seed: int, clusters: Clusters = Non
         p_margin = max(p_margin, test["p_margin"])
         low = min(low, test["ci95"][0])
         high = max(high, test["ci95"][1])
-    test |= {"difference": mean, "ci95": (low, high), "p_value": p_value, "p_margin": min(1.0, p_margin)}
+    test |= {
+        "difference": mean,
+        "ci95": (low, high),
+        "p_value": p_value,
+        "p_margin": min(1.0, p_margin),
+    }
     return test
 
 
@@ -149,16 +162,16 @@ def crossed_error(values: Floats, clusters: Clusters = None) -> tuple[float, flo
     that by cells, which both count (Cameron, Gelbach and Miller 2011, equation 2.11). Degrees of freedom are
     Satterthwaite's (1946). One trial gives the error over clusters alone, for the graph that it learned.
     """
-    asked = np.isfinite(values)
+    finite = np.isfinite(values)
     # Zero for what was not asked: it is in no sum.
-    residuals = np.where(asked, values - values[asked].mean(), 0.0)
+    residuals = np.where(finite, values - values[finite].mean(), 0.0)
     places = numbered(clusters, values.shape[1])
     cells = np.array([np.bincount(places, weights=row) for row in residuals])
     trials, count = cells.shape
 
     def variance(totals: Floats) -> float:
         k = len(totals)
-        return float((totals**2).sum() / asked.sum() ** 2 * k / max(1, k - 1))
+        return float((totals**2).sum() / finite.sum() ** 2 * k / max(1, k - 1))
 
     by_cluster = variance(cells.sum(axis=0))
     if trials == 1:
@@ -166,10 +179,22 @@ def crossed_error(values: Floats, clusters: Clusters = None) -> tuple[float, flo
     by_trial = variance(cells.sum(axis=1))
     # Not below either: a difference of estimates can be negative.
     total = max(by_cluster, by_trial, by_cluster + by_trial - variance(cells.ravel()))
-    return math.sqrt(total), _freedom(total, by_cluster, count, by_trial, trials)
+    return math.sqrt(total), _freedom(
+        total,
+        by_cluster,
+        count,
+        by_trial=by_trial,
+        trials=trials,
+    )
 
 
-def _freedom(total: float, by_cluster: float, clusters: int, by_trial: float, trials: int) -> float:
+def _freedom(
+    total: float,
+    by_cluster: float,
+    clusters: int,
+    by_trial: float,
+    trials: int,
+) -> float:
     """Satterthwaite's degrees of freedom of a variance, from its parts and their numbers of units."""
     parts = by_cluster**2 / max(1, clusters - 1) + by_trial**2 / max(1, trials - 1)
     return total**2 / parts if parts else 1.0
@@ -193,7 +218,10 @@ def spread_of(trials: Sequence[tuple[Floats, Clusters]]) -> Spread:
     The correlation is Fisher's (1925): mean product of two deviations within a cluster, over their mean square. What
     varies between the means of trials beyond their own errors is put down to the graphs.
     """
-    products = pairs = squares = count = 0.0
+    products = 0.0
+    pairs = 0.0
+    squares = 0.0
+    count = 0
     errors = []
     means = []
     for values, clusters in trials:
@@ -204,10 +232,16 @@ def spread_of(trials: Sequence[tuple[Floats, Clusters]]) -> Spread:
         pairs += float((sizes * (sizes - 1)).sum())
         squares += trial_squares
         count += len(values)
-        errors.append(crossed_error(values[None], clusters)[0] ** 2)
+        error, _ = crossed_error(values[None], clusters)
+        errors.append(error**2)
         means.append(mean)
-    between = float(np.var(means, ddof=1) - np.mean(errors)) if len(trials) > 1 else 0.0
-    correlation = products / pairs / (squares / count) if pairs and squares else 0.0
+
+    between = 0.0
+    if len(trials) > 1:
+        between = float(np.var(means, ddof=1) - np.mean(errors))
+    correlation = 0.0
+    if pairs and squares:
+        correlation = products / pairs / (squares / count)
     return Spread(math.sqrt(squares / count), max(0.0, correlation), math.sqrt(max(0.0, between)))
 
 
@@ -222,7 +256,7 @@ def smallest_difference(spread: Spread, sizes: Sequence[int], seeds: int = 1) ->
     by_cluster = spread.questions**2 * effect / total
     by_seed = spread.graphs**2 / seeds
     variance = by_cluster + by_seed
-    freedom = _freedom(variance, by_cluster, len(sizes), by_seed, seeds)
+    freedom = _freedom(variance, by_cluster, len(sizes), by_trial=by_seed, trials=seeds)
     return float(student.ppf([1 - TAIL, POWER], freedom).sum()) * math.sqrt(variance)
 
 
@@ -247,6 +281,6 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def known_mean(values: Iterable[float | None]) -> float | None:
-    """Mean of the values that are known. None without any."""
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known else None
+    """Mean of the values that are not None. None without any."""
+    numbers = [value for value in values if value is not None]
+    return float(np.mean(numbers)) if numbers else None

@@ -41,28 +41,30 @@ def summarise(run: RunFolder, facts: RunFacts, discussions: DiscussionRecords | 
 
     Raises ValueError unless all methods have answered the same questions, one at least.
     """
-    recorded = by_method(run, failed=True)
-    nothing = pd.DataFrame(columns=["failed_calls", "cut_turns", "tags"])
-    answers = {method: recorded.get(method, nothing) for method in facts.methods}
-    first = answers[facts.methods[0]]
-    for method, of_method in answers.items():
-        if not len(first) or not of_method.index.equals(first.index):
-            raise ValueError(f"{method} has answered {len(of_method)} questions, {facts.methods[0]} {len(first)}")
+    recorded_answers = by_method(run, failed=True)
+    no_answers = pd.DataFrame(columns=["failed_calls", "cut_turns", "tags"])
+    answers = {method: recorded_answers.get(method, no_answers) for method in facts.methods}
+    questions = answers[facts.methods[0]].index
+    for method, method_answers in answers.items():
+        if not len(questions) or not method_answers.index.equals(questions):
+            raise ValueError(
+                f"{method} has answered {len(method_answers)} questions, {facts.methods[0]} {len(questions)}"
+            )
 
     discussions = discussions or read_discussions(run, facts.methods)
     conclusive = sound(answers, facts.failures)
     # Shown for all methods or for none: a table needs the same columns in every row.
-    cut = any(of_method["cut_turns"].any() for of_method in answers.values())
+    cut = any(method_answers["cut_turns"].any() for method_answers in answers.values())
     troubles = TROUBLES if cut else ("failed_turns",)
     rows = {}
-    for method, of_method in answers.items():
-        learned = run.learned(method)
+    for method, method_answers in answers.items():
+        graph = run.learned(method)
         row = _means(method, conclusive[method], facts.seed)
-        row |= {name: int(of_method[name].sum()) for name in troubles}
+        row |= {name: int(method_answers[name].sum()) for name in troubles}
         row |= discussions.counts[method].totals
-        row |= _training(learned)
+        row |= _training(graph)
         # Only a learned graph ranks edges, and only under attack is there a rank to check.
-        row |= attackers_found(learned.path)
+        row |= attackers_found(graph.path)
         row |= discussions.costs[method]
         rows[method] = rounded(row)
 
@@ -71,12 +73,13 @@ def summarise(run: RunFolder, facts: RunFacts, discussions: DiscussionRecords | 
         if counts.failed:
             failures[phase] = {"turns": counts.turns, "failed": counts.failed, "reason": counts.failure}
             if phase in answers:
-                lost = int((answers[phase]["failed_calls"] > 0).sum())
-                failures[phase] |= {"questions": lost, "concluded": bool(len(conclusive[phase]))}
+                failures[phase]["questions"] = int((answers[phase]["failed_calls"] > 0).sum())
+                failures[phase]["concluded"] = bool(len(conclusive[phase]))
+    tags = answers[facts.methods[0]]["tags"].map(dict).to_dict()
     optional = {
         "clean": dict(facts.clean),
         "attackers": list(facts.attackers),
-        "parts": rounded(by_tag(conclusive, first["tags"].map(dict).to_dict())),
+        "parts": rounded(by_tag(conclusive, tags)),
         "failures": failures,
     }
     return {
@@ -84,9 +87,15 @@ def summarise(run: RunFolder, facts: RunFacts, discussions: DiscussionRecords | 
         "model": facts.model,
         "dataset": facts.dataset,
         "metric": facts.metric,
-        "questions": len(first),
+        "questions": len(questions),
         "methods": rows,
-        "paired": paired_tests(conclusive, facts.pairs, facts.seed, "paired", facts.margin),
+        "paired": paired_tests(
+            conclusive,
+            facts.pairs,
+            facts.seed,
+            purpose="paired",
+            margin=facts.margin,
+        ),
         **{name: value for name, value in optional.items() if value},
     }
 
@@ -123,12 +132,12 @@ def _means(method: str, answers: pd.DataFrame, seed: int) -> Metrics:
     return row
 
 
-def _training(learned: RunFolder) -> Metrics:
+def _training(graph: RunFolder) -> Metrics:
     """Training tokens of a method's graph, and the method with whose discussions it was learned.
 
     Empty where nothing was learned, or older records lack it. Discussions of another method are counted there.
     """
-    steps = [step for step in learned.learning() if "tokens" in step.terms]
+    steps = [step for step in graph.learning() if "tokens" in step.terms]
     if not steps:
         return {}
     row = {"training_tokens": int(sum(step.terms["tokens"] for step in steps))}

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -73,7 +74,10 @@ class SweepRow:
 
 
 def sweep_rows(
-    trials: Sequence[Arm], results: Sequence[TrialResult], seed: int, over: Collection[str] = ()
+    trials: Sequence[Arm],
+    results: Sequence[TrialResult],
+    seed: int,
+    over: Collection[str] = (),
 ) -> list[SweepRow]:
     """Returns the rows of a sweep, in the order of trials and methods.
 
@@ -94,11 +98,29 @@ def sweep_rows(
         # Trials that were stopped early have no evaluation, so only their training utility can be shown.
         if len(stopped) == len(group):
             utility = rounded(fmean(result.utility or 0.0 for result in group))
-            rows.append(SweepRow(values, "", 0, len(stopped), None, {"training_utility": utility}))
+            rows.append(
+                SweepRow(
+                    values,
+                    "",
+                    0,
+                    stopped=len(stopped),
+                    ci95=None,
+                    means={"training_utility": utility},
+                )
+            )
         for arm in arms.get(key, ()):
             low, high = rounded(arm.interval(derive_seed(seed, "sweep", key, arm.method)))
             means = rounded(_means(arm.measures))
-            rows.append(SweepRow(values, arm.method, len(arm.measures), len(stopped), (low, high), means))
+            rows.append(
+                SweepRow(
+                    values,
+                    arm.method,
+                    len(arm.measures),
+                    stopped=len(stopped),
+                    ci95=(low, high),
+                    means=means,
+                )
+            )
     return rows
 
 
@@ -115,13 +137,21 @@ def recorded_rows(folder: Path, seed: int) -> list[SweepRow]:
     return sweep_rows(arms_of_trials(read_trials(folder, results)), results, seed)
 
 
-def write(folder: Path, rows: Sequence[SweepRow], failed: Mapping[str, str], experiment: str) -> None:
+def write(
+    folder: Path,
+    rows: Sequence[SweepRow],
+    failed: Mapping[str, str],
+    experiment: str,
+) -> None:
     """Writes sweep.json and sweep.csv."""
     content = {"experiment": experiment, "rows": [asdict(row) for row in rows], "failed": dict(failed)}
     write_atomically(folder / "sweep.json", (json.dumps(content, indent=2) + "\n").encode())
 
     # Points of a sweep may set different keys. As objects, so that counts stay integers.
-    settings = pd.DataFrame([{key: plain(value) for key, value in row.values.items()} for row in rows], dtype=object)
+    values = []
+    for row in rows:
+        values.append({key: plain(value) for key, value in row.values.items()})
+    settings = pd.DataFrame(values, dtype=object)
     counts = pd.DataFrame(rows, dtype=object)[["method", "seeds", "stopped"]]
     counts[["ci95_low", "ci95_high"]] = [row.ci95 or ("", "") for row in rows]
     means = pd.DataFrame([row.means for row in rows], dtype=object)
@@ -129,17 +159,22 @@ def write(folder: Path, rows: Sequence[SweepRow], failed: Mapping[str, str], exp
     write_atomically(folder / "sweep.csv", table.to_csv(index=False, lineterminator="\n").encode())
 
 
-def sweep_table(rows: Sequence[SweepRow], metric: str, model: str, further: Sequence[str] = ()) -> ResultTable:
+def sweep_table(
+    rows: Sequence[SweepRow],
+    metric: str,
+    model: str,
+    further: Sequence[str] = (),
+) -> ResultTable:
     """Makes the table of the rows. Every key that was varied has a column.
 
     `further` notes follow its own; the note on the model is printed, and a page has it in its summary.
     """
-    keys = list(dict.fromkeys(key for row in rows for key in row.values))
+    keys = list(dict.fromkeys(chain.from_iterable(row.values for row in rows)))
     short = short_keys(keys)
-    measured = {name for row in rows for name in row.means}
+    measures = set().union(*(row.means for row in rows))
     cells = {}
     for header, (measure, form) in CELLS.items():
-        if header in ALWAYS or measure in measured:
+        if header in ALWAYS or measure in measures:
             cells[header] = form
 
     body = []
@@ -162,14 +197,19 @@ def sweep_table(rows: Sequence[SweepRow], metric: str, model: str, further: Sequ
     )
 
 
-def attack_tables(arms: Sequence[Arm], results: Sequence[TrialResult], metric: str, seed: int) -> list[ResultTable]:
+def attack_tables(
+    arms: Sequence[Arm],
+    results: Sequence[TrialResult],
+    metric: str,
+    seed: int,
+) -> list[ResultTable]:
     """Makes a sweep's table of methods by attacks, and of attacks by costs. None unless it varies the attack alone."""
     kinds = list(dict.fromkeys(arm.values.get(KIND) for arm in arms))
     attacks = [kind for kind in kinds if kind not in UNATTACKED]
     trials = {len(arm.utilities) for arm in arms}
     if not attacks or len(arms) != len(methods_in(arms)) * len(kinds) or len(trials) > 1:
         return []
-    return [_matrix(arms, kinds, metric, seed), _costs(results, attacks)]
+    return [_matrix(arms, kinds, metric, seed=seed), _costs(results, attacks)]
 
 
 def _matrix(arms: Sequence[Arm], kinds: Sequence[Any], metric: str, seed: int) -> ResultTable:
@@ -193,7 +233,13 @@ def _matrix(arms: Sequence[Arm], kinds: Sequence[Any], metric: str, seed: int) -
     # By number: a kind may hold any characters.
     cells = {str(kind): f"{{means[{number}]:.3f}}" for number, kind in enumerate(kinds)}
     cells |= {"worst case": interval_form("worst", "ci95"), "by": "{attack}"}
-    return ResultTable.of("method", rows, cells, [REACHED], f"{metric} of methods under attacks")
+    return ResultTable.of(
+        "method",
+        rows,
+        cells,
+        notes=[REACHED],
+        title=f"{metric} of methods under attacks",
+    )
 
 
 def _costs(results: Sequence[TrialResult], attacks: Sequence[Any]) -> ResultTable:
@@ -204,7 +250,13 @@ def _costs(results: Sequence[TrialResult], attacks: Sequence[Any]) -> ResultTabl
     costs = pd.DataFrame(measures).groupby(KIND).max(numeric_only=True).filter(regex="^attack_").reindex(attacks)
     cells = {name.removeprefix("attack_"): f"{{{name}:,.3g}}|-" for name in costs}
     notes = ["The most of all methods and trials; costs are the attacker's, per question."]
-    return ResultTable.of("attack", costs.to_dict("index"), cells, notes, "What attacks reach and cost")
+    return ResultTable.of(
+        "attack",
+        costs.to_dict("index"),
+        cells,
+        notes=notes,
+        title="What attacks reach and cost",
+    )
 
 
 def write_sweep_report(folder: Path, sections: Iterable[Section]) -> None:
@@ -216,7 +268,7 @@ def sweep_sections(
     folder: Path,
     results: Sequence[TrialResult],
     metric: str,
-    drawn: Sequence[Path],
+    figures: Sequence[Path],
     settings: ResultTable,
     papers: Sequence[ResultTable] = (),
     attacks: Sequence[ResultTable] = (),
@@ -235,16 +287,27 @@ def sweep_sections(
         values_by_key = [(key, ", ".join(map(shown, values))) for key, values in axes.items()]
         tables.append(ResultTable(("setting", "values"), values_by_key, title="What was varied"))
     embedded = any(model_notes(result.metrics.get("model", "")) for result in results)
-    yield Section("Summary", [EMBEDDED_NOTE] if embedded else [], _facts(folder, results), tables)
+    yield Section(
+        "Summary",
+        [EMBEDDED_NOTE] if embedded else [],
+        _facts(folder, results),
+        tables=tables,
+    )
     yield Section("Results", tables=[replace(settings, title="Settings and methods")] if settings.rows else [])
     yield Section("Attacks", tables=attacks)
     yield Section("Papers", tables=papers)
-    yield Section("Figures", pictures=tuple(pictures(drawn)))
+    yield Section("Figures", pictures=tuple(pictures(figures)))
 
     headers = ("trial", *axes, "seed", "method", f"{metric} (95% interval)", *TRIAL_COSTS)
     rows: list[tuple[str, ...]] = []
     for result in results:
-        rows += _trial_rows(folder, result, list(axes), page_of_trial, columns=len(headers))
+        rows += _trial_rows(
+            folder,
+            result,
+            list(axes),
+            page_of_trial=page_of_trial,
+            columns=len(headers),
+        )
     yield Section("Trials", tables=[ResultTable(headers, rows, title=f"{len(results):,} trials")])
 
 
@@ -271,7 +334,12 @@ def _trial_rows(
     name = result.name
     if page_of_trial != REPORT or (folder / TRIALS / name / REPORT).exists():
         # Quoted for the address; `format` escapes for the page. A name holds values of settings.
-        name = Markup('<a href="{}/{}/{}">{}</a>').format(TRIALS, quote(name), page_of_trial, name)
+        name = Markup('<a href="{}/{}/{}">{}</a>').format(
+            TRIALS,
+            quote(name),
+            page_of_trial,
+            name,
+        )
     trial = (name, *(shown(result.values.get(key)) for key in axes), str(result.seed))
     methods = result.metrics.get("methods", {})
     for method, measures in methods.items():

@@ -62,33 +62,34 @@ class TurnCounts:
 
 def count_turns(turns: pd.DataFrame) -> TurnCounts:
     """Counts the turns of `PhaseTables`. A dummy agent has none, since no model is asked."""
-    asked = turns[turns["asks"]]
-    read = asked["read"]
+    turns = turns[turns["asks"]]
+    is_read = turns["read"]
     # Two calls are a repair in a trace that does not count its tokens; or an AutoGen agent called its model twice.
-    repaired = (asked["repair_tokens"] > 0) | (asked["calls"] == 2)
+    repaired = (turns["repair_tokens"] > 0) | (turns["calls"] == 2)
     # A repair costs tokens; where none at all are counted, the model counts none.
-    uncounted = repaired & (asked["tokens"] > 0) & (asked["repair_tokens"] == 0)
-    silent = read & (asked["content"] == "") & asked["answer"].isna() & (asked["fields"].str.len() == 0)
-    reasons = asked["error"][~read].map(kind_of)
-    failures = _counted(reasons[asked["failed"]])
+    uncounted = repaired & (turns["tokens"] > 0) & (turns["repair_tokens"] == 0)
+    silent = is_read & (turns["content"] == "") & turns["answer"].isna() & (turns["fields"].str.len() == 0)
+    reasons = turns["error"][~is_read].map(kind_of)
+    failures = _number_of_each(reasons[turns["failed"]])
     return TurnCounts(
-        turns=len(asked),
-        read_at_once=int((read & ~repaired).sum()),
-        read_after_repair=int((read & repaired).sum()),
-        unread=int((~read & ~asked["failed"]).sum()),
-        failed=int(asked["failed"].sum()),
+        turns=len(turns),
+        read_at_once=int((is_read & ~repaired).sum()),
+        read_after_repair=int((is_read & repaired).sum()),
+        unread=int((~is_read & ~turns["failed"]).sum()),
+        failed=int(turns["failed"].sum()),
         silent=int(silent.sum()),
         repairs=int(repaired.sum()),
-        tokens=int(asked["tokens"].sum()),
-        repair_tokens=None if uncounted.any() else int(asked["repair_tokens"].sum()),
-        reasons=_counted(reasons),
+        tokens=int(turns["tokens"].sum()),
+        repair_tokens=None if uncounted.any() else int(turns["repair_tokens"].sum()),
+        reasons=_number_of_each(reasons),
         failure=next(iter(failures), ""),
     )
 
 
-def _counted(reasons: Iterable[str]) -> dict[str, int]:
+def _number_of_each(reasons: Iterable[str]) -> dict[str, int]:
     """Counts each reason. By number, then by text: the order of the traces must not show."""
-    return dict(sorted(Counter(reasons).items(), key=lambda counted: (-counted[1], counted[0])))
+    numbers = Counter(sorted(reasons))
+    return dict(numbers.most_common())
 
 
 def turns_table(phases: Mapping[str, TurnCounts]) -> ResultTable:
@@ -108,7 +109,7 @@ def reasons_table(phases: Mapping[str, TurnCounts]) -> ResultTable:
     for label, counts in phases.items():
         reasons = list(counts.reasons.items())
         rows += [(label, f"{number:,}", reason) for reason, number in reasons[:MOST_REASONS]]
-        rest = [number for _, number in reasons[MOST_REASONS:]]
-        if rest:
-            rows.append((label, f"{sum(rest):,}", f"{len(rest):,} other reasons"))
+        rare = [number for _, number in reasons[MOST_REASONS:]]
+        if rare:
+            rows.append((label, f"{sum(rare):,}", f"{len(rare):,} other reasons"))
     return ResultTable(("turns of", "turns", "reason"), rows, title="Why turns were not read or failed")

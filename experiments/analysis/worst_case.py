@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linprog
 
-from experiments.analysis.intervals import DRAWS, Clusters, resampled
+from experiments.analysis.intervals import DRAWS, Clusters, drawn_sums, resampled
 from topologies.wiring import Floats
 
 
@@ -19,7 +19,12 @@ class WorstCase:
     ci95: tuple[float, float]
 
 
-def worst_cases(scores: npt.ArrayLike, seed: int, draws: int = DRAWS, clusters: Clusters = None) -> list[WorstCase]:
+def worst_cases(
+    scores: npt.ArrayLike,
+    seed: int,
+    draws: int = DRAWS,
+    clusters: Clusters = None,
+) -> list[WorstCase]:
     """Finds the worst case of each defence. With a probability of .95 all their intervals are right.
 
     scores: float [defences, attacks, trials, questions] from 0 to 1, NaN where a trial did not ask a question.
@@ -33,30 +38,35 @@ def worst_cases(scores: npt.ArrayLike, seed: int, draws: int = DRAWS, clusters: 
     values = np.asarray(scores, dtype=np.float64)
     defences, attacks, trials, questions = values.shape
     cells = values.reshape(-1, trials, questions)
-    asked = np.isfinite(cells)
     means = np.nanmean(cells, axis=(1, 2))
     generator = np.random.default_rng(seed)
-    trial_counts, question_counts, _ = resampled(trials, questions, clusters, generator, draws)
-
-    def drawn_sums(weights: Floats) -> Floats:
-        """Sums each cell, [cells, trials, questions], in each draw: [draws, cells]."""
-        return np.stack([((trial_counts @ cell) * question_counts).sum(1) for cell in weights], axis=1)
-
-    sums = drawn_sums(np.where(asked, cells, 0.0))
-    counts = drawn_sums(asked.astype(np.float64))
+    trial_counts, question_counts, _ = resampled(
+        trials,
+        questions,
+        clusters,
+        generator=generator,
+        draws=draws,
+    )
+    totals = [drawn_sums(cell, trial_counts, question_counts) for cell in cells]
+    sums, counts = np.moveaxis(np.array(totals), 1, 0)
     # A draw without an asked question leaves its cell at the mean.
-    moved = np.where(counts > 0, sums / np.maximum(counts, 1), means) - means
-    deviations = np.maximum(moved.std(axis=0), 1 / (questions + 4))
-    largest = np.quantile((np.abs(moved) / deviations).max(axis=1), 0.95)
+    moved = np.where(counts > 0, sums / np.maximum(counts, 1), means[:, None]) - means[:, None]
+    deviations = np.maximum(moved.std(axis=1), 1 / (questions + 4))
+    largest = np.quantile((np.abs(moved) / deviations[:, None]).max(axis=0), 0.95)
     # No fewer than a single mean needs: cells of equal scores alone never move.
     reach = max(1.96, float(largest)) * deviations
-    by_defence = means.reshape(defences, attacks)
     lows = (means - reach).clip(0, 1).reshape(defences, attacks).min(axis=1)
     highs = (means + reach).clip(0, 1).reshape(defences, attacks).min(axis=1)
-    return [
-        WorstCase(int(of_defence.argmin()), float(of_defence.min()), (float(low), float(high)))
-        for of_defence, low, high in zip(by_defence, lows, highs, strict=True)
-    ]
+    worst = []
+    for attack_means, low, high in zip(
+        means.reshape(defences, attacks),
+        lows,
+        highs,
+        strict=True,
+    ):
+        attack = int(attack_means.argmin())
+        worst.append(WorstCase(attack, float(attack_means[attack]), (float(low), float(high))))
+    return worst
 
 
 def solve(payoffs: npt.ArrayLike) -> tuple[float, Floats, Floats]:

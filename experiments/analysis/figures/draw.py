@@ -58,7 +58,11 @@ def draw_run(run: RunFolder, metrics: Metrics, timed: bool = False) -> list[Path
 
 
 def draw_sweep(
-    folder: Path, results: Sequence[TrialResult], trials: Sequence[FinishedRun], metric: str, timed: bool = False
+    folder: Path,
+    results: Sequence[TrialResult],
+    trials: Sequence[FinishedRun],
+    metric: str,
+    timed: bool = False,
 ) -> list[Path]:
     """Draws every figure that a sweep has results for, below `figures/`. Returns the PNGs' paths.
 

@@ -72,13 +72,25 @@ def _edge_heatmap(kind: str, stages: Sequence[Sequence[LearningStep]]) -> Figure
         for panel in row[len(steps) :]:
             panel.set_visible(False)
         for panel, step in zip(row, steps, strict=False):
-            image = _draw_edges(panel, step, kind, present)
+            image = _draw_edges(panel, step, kind, present=present)
             panel.set(xlabel="receiver", ylabel=f"stage {step.stage}: sender")
             panel.label_outer()
 
-    figure.colorbar(image, ax=panels, shrink=0.7, aspect=28, pad=0.02, label=f"probability of the edge ({kind})")
+    figure.colorbar(
+        image,
+        ax=panels,
+        shrink=0.7,
+        aspect=28,
+        pad=0.02,
+        label=f"probability of the edge ({kind})",
+    )
     cross = Line2D([], [], linestyle="", marker="x", color=style.GREY, markersize=4)
-    figure.legend([cross, Patch(**style.ABSENT)], ["pruned", "no such edge"], loc="outside upper right", ncols=2)
+    figure.legend(
+        [cross, Patch(**style.ABSENT)],
+        ["pruned", "no such edge"],
+        loc="outside upper right",
+        ncols=2,
+    )
     return figure
 
 
@@ -96,7 +108,7 @@ def _draw_edges(panel: Axes, step: LearningStep, kind: str, present: Bools) -> Q
         panel,
         values,
         names,
-        names,
+        across=names,
         cmap=style.probabilities(),
         vmin=0,
         vmax=1,
@@ -104,7 +116,14 @@ def _draw_edges(panel: Axes, step: LearningStep, kind: str, present: Bools) -> Q
         linewidth=0.5 if n <= style.NAMED_AGENTS else 0,
     )
     y, x = np.nonzero(pruned)
-    panel.scatter(x + 0.5, y + 0.5, s=(40 / n) ** 2, linewidth=min(0.7, 9 / n), marker="x", color=style.GREY)
+    panel.scatter(
+        x + 0.5,
+        y + 0.5,
+        s=(40 / n) ** 2,
+        linewidth=min(0.7, 9 / n),
+        marker="x",
+        color=style.GREY,
+    )
     panel.set_aspect("equal")
     panel.tick_params("x", rotation=90)
     # Lines divide the modalities.
@@ -136,7 +155,7 @@ def learning_curves(run: RunFolder) -> Figure | None:
     for axes, (title, curves) in zip(grid, panels, strict=False):
         window = WINDOW if title in AVERAGED else 1
         for number, (name, curve) in enumerate(curves.groupby("curve", sort=False)):
-            _draw_curve(axes, number, str(name), curve, window)
+            _draw_curve(axes, number, str(name), curve=curve, window=window)
         for start in stage_starts[1:]:
             # Between the last step of one stage and the first of the next.
             axes.axvline(start - 0.5, color="#888888", linewidth=0.8, linestyle=":")
@@ -147,7 +166,12 @@ def learning_curves(run: RunFolder) -> Figure | None:
         axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
         style.plain(axes)
         if title == EDGES_LEFT:
-            legend.legend(*axes.get_legend_handles_labels(), loc="upper left", title=EDGES_LEFT, alignment="left")
+            legend.legend(
+                *axes.get_legend_handles_labels(),
+                loc="upper left",
+                title=EDGES_LEFT,
+                alignment="left",
+            )
     figure.supxlabel("training step (dotted line: the next stage begins)")
     return figure
 
@@ -187,7 +211,7 @@ def learned_graph(run: RunFolder, attacked: Collection[str] = ()) -> Figure | No
     kinds = list(steps[0].probabilities)
     figure, grid = style.panels(len(kinds) * len(moments), len(moments), height=2.2)
     for axes, (kind, (moment, step)) in zip(grid, product(kinds, moments.items()), strict=True):
-        draw_graph(axes, step, kind, attacked)
+        draw_graph(axes, step, kind, attacked=attacked)
         axes.set_title(f"{kind}, {moment}: {axes.get_title()}", fontsize=style.SMALL)
 
     agents = steps[0].agents
@@ -200,7 +224,12 @@ def learned_graph(run: RunFolder, attacked: Collection[str] = ()) -> Figure | No
     return figure
 
 
-def draw_graph(ax: Axes, step: LearningStep, kind: str = "spatial", attacked: Collection[str] = ()) -> None:
+def draw_graph(
+    ax: Axes,
+    step: LearningStep,
+    kind: str = "spatial",
+    attacked: Collection[str] = (),
+) -> None:
     """Draws a graph as of one training step. Agents are on a circle, and edges as strong as they are likely.
 
     Agents have their numbers in `step.agents`, from 1; an agent's edge to itself is not drawn. The title counts edges.
@@ -221,7 +250,17 @@ def draw_graph(ax: Axes, step: LearningStep, kind: str = "spatial", attacked: Co
     compromised = [agent for agent, name in enumerate(step.agents) if name in attacked]
     honest = [agent for agent in graph if agent not in compromised]
     for agents, colour, shape in ((honest, "#DDDDDD", "o"), (compromised, "#E69F00", "s")):
-        nx.draw_networkx_nodes(graph, places, agents, size, colour, shape, ax=ax, edgecolors="black", linewidths=0.5)
+        nx.draw_networkx_nodes(
+            graph,
+            places,
+            agents,
+            node_size=size,
+            node_color=colour,
+            node_shape=shape,
+            ax=ax,
+            edgecolors="black",
+            linewidths=0.5,
+        )
     nx.draw_networkx_edges(
         graph,
         places,
@@ -233,7 +272,13 @@ def draw_graph(ax: Axes, step: LearningStep, kind: str = "spatial", attacked: Co
         node_size=size,
     )
     if len(values) <= style.NAMED_AGENTS:
-        nx.draw_networkx_labels(graph, places, {agent: str(agent + 1) for agent in graph}, style.SMALL, ax=ax)
+        nx.draw_networkx_labels(
+            graph,
+            places,
+            {agent: str(agent + 1) for agent in graph},
+            font_size=style.SMALL,
+            ax=ax,
+        )
     ax.set_title(f"{graph.number_of_edges()} edges")
     ax.set_aspect("equal")
     ax.margins(0.15)

@@ -125,7 +125,12 @@ def agent_names(agents: Sequence[str]) -> list[str]:
     return [agent.replace("_", " ") for agent in agents]
 
 
-def panels(count: int, columns: int, height: float, **options: Any) -> tuple[Figure, list[Axes]]:
+def panels(
+    count: int,
+    columns: int,
+    height: float,
+    **options: Any,
+) -> tuple[Figure, list[Axes]]:
     """Makes a page-wide figure of `count` panels. Each is `height` inches high; a row has `columns` at most."""
     columns = min(columns, count)
     rows = math.ceil(count / columns)
@@ -137,7 +142,11 @@ def panels(count: int, columns: int, height: float, **options: Any) -> tuple[Fig
 
 
 def heat(
-    axes: Axes, values: npt.ArrayLike, down: Sequence[str] = (), across: Sequence[str] = (), **look: Any
+    axes: Axes,
+    values: npt.ArrayLike,
+    down: Sequence[str] = (),
+    across: Sequence[str] = (),
+    **look: Any,
 ) -> QuadMesh:
     """Draws a matrix as coloured cells, the first row on top. Rows and columns have names; NaN is hatched."""
     axes.patch.set(**ABSENT)
@@ -188,7 +197,14 @@ def new_label(axes: Axes, label: str) -> str:
     return "" if label in labels else label
 
 
-def bars(axes: Axes, i: int, xs: Sequence[float], heights: Sequence[float], width: float, label: str = "") -> None:
+def bars(
+    axes: Axes,
+    i: int,
+    xs: Sequence[float],
+    heights: Sequence[float],
+    width: float,
+    label: str = "",
+) -> None:
     """Draws the i-th method's bars in its colour and hatching."""
     axes.bar(
         xs,

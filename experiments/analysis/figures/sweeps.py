@@ -8,7 +8,6 @@ from itertools import product
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
@@ -52,19 +51,36 @@ def heat_maps(arms: Sequence[Arm], keys: Keys, metric: str) -> Figure:
     # In inches, fitted to the text of a cell at SMALL.
     panel_width = max(0.5 * len(keys[across]), 1.4) + 0.6
     abreast = max(1, int((style.PAGE - 0.8) / panel_width))
-    figure, grid = style.panels(len(panels), abreast, height=0.34 * len(keys[down]) + 0.55, sharex=True, sharey=True)
+    figure, grid = style.panels(
+        len(panels),
+        abreast,
+        height=0.34 * len(keys[down]) + 0.55,
+        sharex=True,
+        sharey=True,
+    )
     # One scale for all panels, so that equal colours are equal values.
     means = [arm.mean for arm in arms]
     scale = Normalize(min(means), max(means))
     for axes, (setting, method) in zip(grid, panels, strict=True):
         values = dict(zip(panel_keys, setting, strict=True))
         panel_arms = [arm for arm in arms if arm.method == method and values.items() <= arm.values.items()]
-        image = _heat_map(axes, panel_arms, {down: keys[down], across: keys[across]}, scale)
+        image = _heat_map(
+            axes,
+            panel_arms,
+            {down: keys[down], across: keys[across]},
+            scale=scale,
+        )
         parts = [f"{key} {shown(value)}" for key, value in values.items()]
         axes.set_title(", ".join([method, *parts]), fontsize=style.SMALL)
     figure.supylabel(down)
     figure.supxlabel(across)
-    figure.colorbar(image, ax=grid, shrink=0.8, aspect=25, label=f"{metric} (±: half the 95% interval)")
+    figure.colorbar(
+        image,
+        ax=grid,
+        shrink=0.8,
+        aspect=25,
+        label=f"{metric} (±: half the 95% interval)",
+    )
     return figure
 
 
@@ -90,20 +106,26 @@ def _heat_map(axes: Axes, arms: Sequence[Arm], keys: Keys, scale: Normalize) -> 
             va="center",
             linespacing=1.1,
         )
-    return style.heat(axes, means, rows, columns, cmap=colours, norm=scale)
+    return style.heat(axes, means, rows, across=columns, cmap=colours, norm=scale)
 
 
 def over_keys(arms: Sequence[Arm], keys: Keys, metric: str) -> Figure:
     """Draws utility over the values of each key, a panel per key."""
     figure, grid = style.panels(len(keys), 3, height=2.2, sharey=True)
     for axes, (key, values) in zip(grid, keys.items(), strict=True):
-        over(axes, arms, key, values, with_lines=len(keys) == 1)
+        over(axes, arms, key, values=values, with_lines=len(keys) == 1)
     figure.supylabel(f"{metric} (bars: 95% interval)")
     style.legend_above(figure, grid[0])
     return figure
 
 
-def over(axes: Axes, arms: Sequence[Arm], key: str, values: Sequence[Any], with_lines: bool = False) -> None:
+def over(
+    axes: Axes,
+    arms: Sequence[Arm],
+    key: str,
+    values: Sequence[Any],
+    with_lines: bool = False,
+) -> None:
     """Draws each method's arms over the values of a key: means with intervals. Each trial is a faint point.
 
     with_lines: the means are joined, if the values are numbers.
@@ -115,38 +137,42 @@ def over(axes: Axes, arms: Sequence[Arm], key: str, values: Sequence[Any], with_
     # The smallest gap between values, so that methods moved aside stay nearer to their own value than to the next.
     gap = float(np.diff(places).min()) if len(places) > 1 else 1.0
 
+    def place(arm: Arm) -> float:
+        return float(places[values.index(arm.values[key])])
+
     methods = methods_in(arms)
     for number, method in enumerate(methods):
-        aside = style.offset(number, len(methods), 0.5 * gap)
         # Arms come in the order of trials, and a line must run from left to right.
-        method_arms = [arm for arm in arms if arm.method == method]
-        method_arms.sort(key=lambda arm: places[values.index(arm.values[key])])
-        xs = [float(places[values.index(arm.values[key])]) + aside for arm in method_arms]
+        method_arms = sorted([arm for arm in arms if arm.method == method], key=place)
+        aside = style.offset(number, len(methods), 0.5 * gap)
+        xs = [place(arm) + aside for arm in method_arms]
         for x, arm in zip(xs, method_arms, strict=True):
-            _trials(axes, x + 0.03 * gap, arm.trial_means, style.colour(number))
+            _trials(axes, x + 0.03 * gap, arm.trial_means, colour=style.colour(number))
         line = style.nth(style.LINES, number) if numeric and with_lines else ""
-        _points(axes, number, xs, method_arms, label=method, line=line)
+        _points(axes, number, xs, arms=method_arms, label=method, line=line)
 
     # With many numbers matplotlib chooses the ticks.
     if not numeric or len(values) <= MANY:
-        _name_ticks(axes, places, [shown(value) for value in values])
+        names = [_shortened(shown(value)) for value in values]
+        upright = sum(map(len, names)) >= MOST_LETTERS
+        axes.set_xticks(places, names, rotation=90 if upright else 0)
     axes.set_xlabel(key)
     style.plain(axes, grid="y")
 
 
-def _name_ticks(axes: Axes, places: npt.ArrayLike, names: Sequence[str]) -> None:
-    """Writes the values of a key at its axis. Long ones lose their middle."""
-    texts = []
-    for name in names:
-        if len(name) > LONGEST:
-            name = f"{name[:10]}...{name[-11:]}"
-        texts.append(name)
-    upright = sum(map(len, texts)) >= MOST_LETTERS
-    axes.set_xticks(places, texts, rotation=90 if upright else 0)
+def _shortened(name: str) -> str:
+    return name if len(name) <= LONGEST else f"{name[:10]}...{name[-11:]}"
 
 
 def _points(
-    axes: Axes, number: int, xs: Sequence[float], arms: Sequence[Arm], *, label: str, line: str = "", opacity: float = 1
+    axes: Axes,
+    number: int,
+    xs: Sequence[float],
+    arms: Sequence[Arm],
+    *,
+    label: str,
+    line: str = "",
+    opacity: float = 1,
 ) -> None:
     """Draws the means of arms in the look of the method's number, joined by `line`. Vertical bars are their intervals.
 
@@ -169,11 +195,24 @@ def _points(
     )
 
 
-def _trials(axes: Axes, xs: float | Sequence[float], values: Sequence[float], colour: str = "black") -> None:
+def _trials(
+    axes: Axes,
+    xs: float | Sequence[float],
+    values: Sequence[float],
+    colour: str = "black",
+) -> None:
     """Draws a faint point for each trial. A single one has none: its point is its mean."""
     if len(values) > 1:
         places = np.broadcast_to(xs, len(values))
-        axes.plot(places, values, "o", color=colour, markersize=2.5, markeredgewidth=0, alpha=style.FAINT)
+        axes.plot(
+            places,
+            values,
+            "o",
+            color=colour,
+            markersize=2.5,
+            markeredgewidth=0,
+            alpha=style.FAINT,
+        )
 
 
 def utility_against_tokens(arms: Sequence[Arm], metric: str) -> Figure:
@@ -189,10 +228,10 @@ def draw_against_tokens(ax: Axes, arms: Sequence[Arm], metric: str) -> None:
     for number, method in enumerate(methods_in(arms)):
         method_arms = [arm for arm in arms if arm.method == method]
         for arm in method_arms:
-            _trials(ax, arm.tokens, arm.trial_means, style.colour(number))
+            _trials(ax, arm.tokens, arm.trial_means, colour=style.colour(number))
         tokens = [float(np.mean(arm.tokens)) for arm in method_arms]
         # Pale intervals: one per setting soon covers the points.
-        _points(ax, number, tokens, method_arms, label=method, opacity=0.6)
+        _points(ax, number, tokens, arms=method_arms, label=method, opacity=0.6)
 
     trial_tokens = np.concatenate([arm.tokens for arm in arms])
     # A method without model calls costs nothing, and a logarithm has no zero.
@@ -216,10 +255,10 @@ def utility_and_seconds(arms: Sequence[Arm], metric: str) -> Figure:
         number = methods.index(arm.method)
         x = place + style.offset(number, len(methods), 0.8)
         seconds = float(pd.Series(arm.seconds).mean())  # NaN where no trial recorded them
-        style.bars(time, number, [x], [seconds], width, arm.method)
-        style.bars(utility, number, [x], [arm.mean], width, arm.method)
+        style.bars(time, number, [x], heights=[seconds], width=width, label=arm.method)
+        style.bars(utility, number, [x], heights=[arm.mean], width=width, label=arm.method)
         _trials(time, x, arm.seconds)
-        _points(utility, number, [x], [arm], label="")
+        _points(utility, number, [x], arms=[arm], label="")
 
     time.set_ylabel("seconds per question")
     utility.set_ylabel(f"{metric} (95% interval)")
@@ -241,12 +280,17 @@ def by_position(arms: Sequence[Arm], keys: Keys, metric: str) -> Figure:
     for axes, kind in zip(grid, kinds, strict=True):
         axes.set_title(f"{kind} attack", loc="left")
         attacked = [arm for arm in arms if arm.values[KIND] == kind and arm.values[POSITION] in positions]
-        over(axes, attacked, POSITION, positions)
+        over(axes, attacked, POSITION, values=positions)
         for number, method in enumerate(methods_in(arms)):
             # Without an attack there is no position: one line for all clean arms.
             clean_means = [arm.mean for arm in arms if arm.method == method and arm.values[KIND] in UNATTACKED]
             if clean_means:
-                axes.axhline(float(np.mean(clean_means)), color=style.colour(number), linewidth=0.7, linestyle=":")
+                axes.axhline(
+                    float(np.mean(clean_means)),
+                    color=style.colour(number),
+                    linewidth=0.7,
+                    linestyle=":",
+                )
         axes.set_ylabel(metric)
     grid[-1].set_xlabel("compromised agent (dotted: without an attack)")
     style.legend_above(figure, grid[0])

@@ -1,6 +1,7 @@
 """Figures of the systems' papers: BDoG's Fig. 4 (blueprint changes), MH-MMKG's Fig. 6a (paths), MMAPG's Fig. 4 (F1)."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
 
 import numpy as np
 import pandas as pd
@@ -38,10 +39,9 @@ def condensation(run: RunFolder) -> Figure | None:
     for axes, by_round in zip(panels, (within, between), strict=True):
         rounds = sorted(by_round)
         for place, (measure, label) in enumerate(CHANGES.items()):
-            numbers = ([getattr(change, measure) for change in by_round[number]] for number in rounds)
-            means = [float(np.mean(values)) for values in numbers]
+            means = [float(np.mean(list(map(attrgetter(measure), by_round[number])))) for number in rounds]
             xs = [number + 0.26 * (place - 1) for number in rounds]
-            style.bars(axes, place, xs, means, width=0.24, label=label)
+            style.bars(axes, place, xs, heights=means, width=0.24, label=label)
         axes.set_xlabel("round")
         axes.set_xticks(rounds)
         style.plain(axes)
@@ -58,11 +58,11 @@ def changes(traces: Iterable[Trace]) -> tuple[Changes, Changes]:
         sides = []  # the graphs of proponent and opponent, in turn
         graph = None  # of the last turn that stated one; at first of the turn before the debate
         for turn in trace.turns:
-            stated = read_triples(turn.values(FieldKind.TRIPLE))
+            stated_graph = read_triples(turn.values(FieldKind.TRIPLE))
             if turn.agent in (PROPONENT.name, OPPONENT.name):
-                sides.append(stated)
+                sides.append(stated_graph)
             elif graph is None:
-                graph = stated
+                graph = stated_graph
 
         graph = graph or Blueprint()
         for number, (support, challenge) in enumerate(zip(sides[::2], sides[1::2], strict=False), start=1):
@@ -91,7 +91,15 @@ def path_arms(trials: Sequence[FinishedRun]) -> tuple[list[Arm], dict[tuple[str,
                 questions = int((answers["path_count"] >= limit).sum())
                 reached.setdefault((method, limit), []).append(questions)
                 scores = answers["acc_star"].fillna(answers["utility"])
-                arms.append(trial_arm(method, {PATHS: limit}, trial.seed, scores, clusters=scores.index))
+                arms.append(
+                    trial_arm(
+                        method,
+                        {PATHS: limit},
+                        trial.seed,
+                        scores=scores,
+                        clusters=scores.index,
+                    )
+                )
     return merge(arms), reached
 
 
@@ -105,8 +113,14 @@ def by_paths(arms: Sequence[Arm], reached: Mapping[tuple[str, int], Sequence[int
     for (method, limit), counts in reached.items():
         place = methods.index(method)
         x = limit + style.offset(place, len(methods), 0.6)
-        style.bars(bars, place, [x], [float(np.mean(counts))], width=0.6 / len(methods))
-    over(axes, arms, PATHS, limits, with_lines=True)
+        style.bars(
+            bars,
+            place,
+            [x],
+            heights=[float(np.mean(counts))],
+            width=0.6 / len(methods),
+        )
+    over(axes, arms, PATHS, values=limits, with_lines=True)
 
     # The lines in front of the bars, which belong to the other axis.
     axes.set_zorder(bars.get_zorder() + 1)
@@ -129,7 +143,15 @@ def f1_by_supporting(trials: Sequence[Answers]) -> Figure | None:
         for method, answers in trial.items():
             supporting = pd.Series([dict(tags).get(SUPPORTING) for tags in answers["tags"]], answers.index)
             for number, scores in answers["f1"].groupby(supporting):
-                arms.append(trial_arm(method, {name: number}, place, scores, clusters=scores.index))
+                arms.append(
+                    trial_arm(
+                        method,
+                        {name: number},
+                        place,
+                        scores=scores,
+                        clusters=scores.index,
+                    )
+                )
     numbers = sorted({arm.values[name] for arm in arms})
     if len(numbers) < 2:
         return None

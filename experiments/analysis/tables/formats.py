@@ -6,7 +6,8 @@ Measured and reported figures are in separate blocks, whose headings name which 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import accumulate, groupby, product
+from itertools import chain, groupby, product
+from operator import itemgetter
 from pathlib import Path
 
 import pandas as pd
@@ -65,27 +66,26 @@ class Best(str):
 class ShownTable(ResultTable):
     """Table for a paper. A row of one cell is the heading of those below it. The first column names rows.
 
-    groups: headings over as many of the other columns each, "" for none.
+    groups: the heading above each column but the first, "" for none. Neighbours of one group share it.
     """
 
     name: str = ""
-    groups: tuple[tuple[str, int], ...] = ()
+    groups: Sequence[str] = ()
 
     @property
     def rules(self) -> list[tuple[str, int, int]]:
-        """Groups with their first and last columns; the names of rows are column 1. Empty without any group."""
-        if not any(name for name, _ in self.groups):
-            return []
-        ends = accumulate((width for _, width in self.groups), initial=1)
-        return [(name, end - width + 1, end) for (name, width), end in zip(self.groups, list(ends)[1:], strict=True)]
+        """Groups with their first and last columns, counted from 1. Empty without any group."""
+        rules = []
+        for name, columns in groupby(enumerate(self.groups, start=2), key=itemgetter(1)):
+            numbers = [number for number, _ in columns]
+            rules.append((name, numbers[0], numbers[-1]))
+        return rules if any(self.groups) else []
 
     @property
     def headers(self) -> list[str]:
         """Columns with their groups, for formats that have one row of headers."""
-        groups = [""]
-        for name, width in self.groups:
-            groups += [name] * width
-        return [f"{group}: {column}".removeprefix(": ") for group, column in zip(groups, self.columns, strict=True)]
+        named = zip(["", *self.groups], self.columns, strict=True)
+        return [f"{group}: {column}".removeprefix(": ") for group, column in named]
 
 
 def block(
@@ -110,18 +110,21 @@ def block(
 
 
 def lay_out(
-    table: PaperTable, blocks: Sequence[MeasuredBlock], figures: Sequence[ReportedFigure], runs: Sequence[FinishedRun]
+    table: PaperTable,
+    blocks: Sequence[MeasuredBlock],
+    figures: Sequence[ReportedFigure],
+    runs: Sequence[FinishedRun],
 ) -> ShownTable:
     """Lays out a table: measured blocks first, then reported ones, by model."""
     rows: list[tuple[str, ...]] = []
     # For costs most is not best.
     choices = [None if column.measure in COSTS else max for column in table.columns]
-    for measured in blocks:
+    for measured_block in blocks:
         cells = {}
-        for row in measured.rows:
+        for row in measured_block.rows:
             columns = [(column, row.cells[column.name]) for column in table.columns]
             cells[row.row.label] = [(cell_text(table, column, cell), cell.mean) for column, cell in columns]
-        rows += block(f"Measured here: {measured.label}", cells, choices)
+        rows += block(f"Measured here: {measured_block.label}", cells, choices)
 
     # A dict keeps the order of first appearance, which is the paper's.
     reports: dict[tuple[str, str, str], dict[tuple[str, str], str]] = {}
@@ -136,15 +139,13 @@ def lay_out(
             if any(printed):
                 rows.append((paper_row.label, *printed))
 
-    # Neighbouring columns of one group share a heading; the same group further on gets another one.
-    groups = groupby(column.group for column in table.columns)
     return ShownTable(
         name=table.name,
         title=" ".join(_captions(table, blocks, runs)),
-        groups=tuple((group, len(list(columns))) for group, columns in groups),
+        groups=[column.group for column in table.columns],
         columns=("", *(column.name for column in table.columns)),
         rows=rows,
-        notes=tuple(_notes(table, blocks, figures, runs)),
+        notes=tuple(_notes(table, blocks, figures, runs=runs)),
     )
 
 
@@ -167,7 +168,7 @@ def cell_text(table: PaperTable, column: PaperColumn, cell: MeasuredCell) -> str
 def _captions(table: PaperTable, blocks: Sequence[MeasuredBlock], runs: Sequence[FinishedRun]) -> Iterator[str]:
     """Yields the caption, the numbers of questions, and the data sets that differ."""
     yield table.caption
-    rows = [row for measured in blocks for row in measured.rows]
+    rows = list(chain.from_iterable(measured_block.rows for measured_block in blocks))
     as_in_paper = []
     different = []
     for column in table.columns:
@@ -194,15 +195,19 @@ def _captions(table: PaperTable, blocks: Sequence[MeasuredBlock], runs: Sequence
 
 
 def _notes(
-    table: PaperTable, blocks: Sequence[MeasuredBlock], figures: Sequence[ReportedFigure], runs: Sequence[FinishedRun]
+    table: PaperTable,
+    blocks: Sequence[MeasuredBlock],
+    figures: Sequence[ReportedFigure],
+    runs: Sequence[FinishedRun],
 ) -> Iterator[str]:
     seeds = len({run.config.seed for run in runs})
     over = f"questions and {seeds} seeds" if seeds > 1 else "questions (one seed)"
     yield f"Measured: mean and 95% bootstrap interval over {over}; the best of a column is bold."
     if figures:
         yield REPORTED
-    rows = [row for measured in blocks for row in measured.rows]
-    if any(0 < cell.questions < FEWEST for row in rows for cell in row.cells.values()):
+    rows = list(chain.from_iterable(measured_block.rows for measured_block in blocks))
+    cells = chain.from_iterable(row.cells.values() for row in rows)
+    if any(0 < cell.questions < FEWEST for cell in cells):
         yield f"Cells with fewer than {FEWEST} questions are empty."
     evaluated = {row.row.key for row in rows}
     absent = [row.label for row in table.rows if row.key not in evaluated]
@@ -210,11 +215,11 @@ def _notes(
         yield f"Not run: {', '.join(absent)}."
     if any(column.measure == JUDGED for column in table.columns):
         yield from _judge_notes(runs)
-    yield from dict.fromkeys(note for run in runs for note in model_notes(run.metrics["model"]))
-    for measured in blocks:
-        for data, tests in measured.compared.items():
+    yield from dict.fromkeys(chain.from_iterable(model_notes(run.metrics["model"]) for run in runs))
+    for measured_block in blocks:
+        for data, tests in measured_block.compared.items():
             name = DATA.get(data, data)
-            yield from (f"{measured.label}, {name}: {line}" for line in verdicts(tests, "utility"))
+            yield from (f"{measured_block.label}, {name}: {line}" for line in verdicts(tests, "utility"))
     yield from table.notes
     yield from _doubts(figures)
     if table.missing:
@@ -245,7 +250,12 @@ def _judge_notes(runs: Sequence[FinishedRun]) -> Iterator[str]:
         yield EMBEDDED_JUDGE_NOTE
 
 
-def write_tables(folder: Path, experiment: str, runs: Sequence[FinishedRun], seed: int) -> list[ShownTable]:
+def write_tables(
+    folder: Path,
+    experiment: str,
+    runs: Sequence[FinishedRun],
+    seed: int,
+) -> list[ShownTable]:
     """Writes `tables/<name>.md`, `.tex` and `.csv` for each table of an experiment that the runs fill. Prints their
     names.
 
@@ -253,13 +263,13 @@ def write_tables(folder: Path, experiment: str, runs: Sequence[FinishedRun], see
     """
     tables = tables_of(experiment)
     # A method in one table of the experiment must not turn up as unknown in another.
-    methods = {row.method for table in tables for row in table.rows}
+    methods = {row.method for row in chain.from_iterable(table.rows for table in tables)}
     layouts = []
     for table in tables:
         if any(is_of(run, table.data) for run in runs):
             figures = reported(table.name)
-            blocks = measure(table, runs, seed, methods)
-            layout = lay_out(table, blocks, figures, runs)
+            blocks = measure(table, runs, seed, elsewhere=methods)
+            layout = lay_out(table, blocks, figures, runs=runs)
             (folder / TABLES).mkdir(exist_ok=True)
             path = folder / TABLES / table.name
             write_atomically(path.with_suffix(".md"), markdown(layout).encode())
@@ -316,14 +326,14 @@ TEMPLATES.filters["markdown"] = lambda text: re.sub(r"[\\|*_<`\[]", r"\\\g<0>", 
 def table_csv(table: PaperTable, blocks: Sequence[MeasuredBlock], figures: Sequence[ReportedFigure]) -> str:
     """Writes a line for every figure. Its `source` is measured (fractions, with intervals) or reported (as printed)."""
     lines = []
-    for measured in blocks:
-        for row, column in product(measured.rows, table.columns):
+    for measured_block in blocks:
+        for row, column in product(measured_block.rows, table.columns):
             cell = row.cells[column.name]
             # Empty, not 0, where there is no figure. Floating-point error must not change the file.
             low, high = rounded(cell.ci95 or ("", ""))
             line = {
                 "source": "measured",
-                "model": measured.label,
+                "model": measured_block.label,
                 "system": row.row.key,
                 "label": row.row.label,
                 "column": column.name,

@@ -1,8 +1,9 @@
 """Measures the cells of a paper's table. A block has the rows of one setting."""
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -44,15 +45,23 @@ def counts(run: FinishedRun, table: PaperTable, column: PaperColumn) -> bool:
     return is_of(run, data) and column.split in ("", run.config.data.split)
 
 
-def scores_of(run: FinishedRun, method: str, columns: Sequence[PaperColumn], measure: str) -> pd.Series:
+def scores_of(
+    run: FinishedRun,
+    method: str,
+    columns: Sequence[PaperColumn],
+    measure: str,
+) -> pd.Series:
     """Scores by question, for the questions that any of the columns counts and that have the measure.
 
     measure: a column of `read_scores`. `strict_em` is the exact match of MultimodalQA's official script, computed from
         the answer where it was not recorded; that data set's `utility` is the lenient one.
     """
     answers = run.answers[method]
-    tags = answers["tags"].map(dict)
-    answers = answers[[any(column.takes(question_tags) for column in columns) for question_tags in tags]]
+
+    def is_counted(tags: Iterable[tuple[str, str]]) -> bool:
+        return any(column.takes(dict(tags)) for column in columns)
+
+    answers = answers[[is_counted(tags) for tags in answers["tags"]]]
     scores = answers.get(measure, pd.Series()).astype(float)
     if measure == "strict_em":
         for question, answer in answers[scores.isna()].iterrows():
@@ -105,7 +114,7 @@ def measure(
     the experiment names (`elsewhere`). seed: of the draws of intervals and tests.
     """
     # A setting in a row's key tells rows apart and a data set tells columns apart; all others make blocks.
-    row_settings = {key for row in table.rows for key in row.values}
+    row_settings = set().union(*(row.values for row in table.rows))
     blocks: dict[str, list[FinishedRun]] = {}
     for run in runs:
         keys = [key for key in run.values if key not in row_settings and not key.startswith("data.")]
@@ -121,22 +130,38 @@ def measure(
         if models.count(label) > 1:
             label = ", ".join([label, *(f"{name}={plain(value)}" for name, value in settings.items())])
         block_seed = derive_seed(seed, "table", table.name, key)
-        methods = dict.fromkeys(method for run in block_runs for method in methods_of(run))
+        methods = dict.fromkeys(chain.from_iterable(map(methods_of, block_runs)))
         own_rows = [PaperRow(method, method) for method in methods if method not in table_methods]
         rows = []
         for row in (*table.rows, *own_rows):
             row_runs = [run for run in block_runs if row.method in methods_of(run) and has_setting(run, row.values)]
             # Rows without a run are left out; the notes list them.
             if row_runs:
-                rows.append(MeasuredRow(row, row_runs, _cells(table, row, row_runs, block_seed)))
+                rows.append(
+                    MeasuredRow(
+                        row,
+                        row_runs,
+                        _cells(
+                            table,
+                            row,
+                            row_runs,
+                            seed=block_seed,
+                        ),
+                    )
+                )
         measured_blocks.append(MeasuredBlock(label, rows, _compare(table, rows, block_seed)))
     return measured_blocks
 
 
-def _cells(table: PaperTable, row: PaperRow, runs: Sequence[FinishedRun], seed: int) -> dict[str, MeasuredCell]:
+def _cells(
+    table: PaperTable,
+    row: PaperRow,
+    runs: Sequence[FinishedRun],
+    seed: int,
+) -> dict[str, MeasuredCell]:
     groups = {}
     for column in table.columns:
-        group = _group(table, column, row, runs)
+        group = _group(table, column, row, runs=runs)
         if group is not None:
             groups[column.name] = group
     cells = {}
@@ -150,10 +175,15 @@ def _cells(table: PaperTable, row: PaperRow, runs: Sequence[FinishedRun], seed: 
     return cells
 
 
-def _group(table: PaperTable, column: PaperColumn, row: PaperRow, runs: Sequence[FinishedRun]) -> ScoreGroup | None:
+def _group(
+    table: PaperTable,
+    column: PaperColumn,
+    row: PaperRow,
+    runs: Sequence[FinishedRun],
+) -> ScoreGroup | None:
     """Scores of a column's questions in the runs of its data set. None for means and without scores."""
     trials = [run for run in runs if not column.mean_of and counts(run, table, column)]
-    scores = [scores_of(run, row.method, [column], column.measure) for run in trials]
+    scores = [scores_of(run, row.method, [column], measure=column.measure) for run in trials]
     if not any(map(len, scores)):
         return None
     # All questions of the data set, not the column's alone: groups of one origin need the same columns.
@@ -171,8 +201,8 @@ def _cell(groups: Sequence[ScoreGroup], seed: int) -> MeasuredCell:
     questions = 0
     for origin in dict.fromkeys(group.origin for group in groups):
         # A question that counts in several columns (a hop and a modality) is counted once.
-        asked = np.array([np.isfinite(group.values) for group in groups if group.origin == origin]).any(axis=0)
-        questions += int(asked.sum(axis=1).max())
+        is_asked = np.array([np.isfinite(group.values) for group in groups if group.origin == origin]).any(axis=0)
+        questions += int(is_asked.sum(axis=1).max())
     sizes = [np.isfinite(group.values).sum(axis=1).max() for group in groups]
     if min(sizes, default=0) < FEWEST:
         return MeasuredCell(None, None, questions)
@@ -193,22 +223,31 @@ def _compare(table: PaperTable, rows: Sequence[MeasuredRow], seed: int) -> dict[
                 columns.append(column)
         # One measure per data set: more of them would be more tests, and less power for each.
         measures = [column.measure for column in columns]
-        chosen = "utility" if "utility" in measures else next(iter(measures), "")
-        columns = [column for column in columns if column.measure == chosen]
+        measure = "utility" if "utility" in measures else next(iter(measures), "")
+        columns = [column for column in columns if column.measure == measure]
         trials = []
         for row in rows:
             label = row.row.label
             for run in row.runs:
-                scores = scores_of(run, row.row.method, columns, chosen)
+                scores = scores_of(run, row.row.method, columns, measure=measure)
                 if len(scores) and any(counts(run, table, column) for column in columns):
                     clusters = run.answers[row.row.method]["cluster"][scores.index]
-                    trials.append(trial_arm(label, {}, run.seed, scores, clusters))
+                    trials.append(
+                        trial_arm(
+                            label,
+                            {},
+                            run.seed,
+                            scores=scores,
+                            clusters=clusters,
+                        )
+                    )
 
         arms = merge(trials)
         if len(arms) > 1:
             labels = [row.row.label for row in rows if row.row.key == table.ours]
             ours = next((arm for arm in arms if arm.method in labels), arms[-1])
-            margin = min(run.config.compare.margin for row in rows for run in row.runs)
+            all_runs = chain.from_iterable(row.runs for row in rows)
+            margin = min(run.config.compare.margin for run in all_runs)
             pairs = [(ours, arm) for arm in arms if arm is not ours]
             tests = compare_pairs(pairs, derive_seed(seed, "compared", data), margin)
             if tests:

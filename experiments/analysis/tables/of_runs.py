@@ -1,6 +1,7 @@
 """One table of any runs and sweeps, for a paper: `python run.py table=[runs/a,runs/b]`."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -82,19 +83,16 @@ def _labelled(folders: str) -> dict[str, str]:
         tree = yaml_tree(folders)
     except UserError as error:
         raise UserError(f"table={folders} cannot be read ({error}); {REMEDY}") from error
-    match tree:
-        case dict():
-            paths = list(tree.values())
-        case list():
-            paths = tree
-        case _:
-            paths = [tree]
-    if not paths or not all(isinstance(path, str) and path for path in paths):
-        raise UserError(f"table={folders}: expected run folders; {REMEDY}")
+    paths: dict[str, str]
     if isinstance(tree, dict):
-        return tree
-    by_name = {Path(path).name: path for path in paths}
-    return by_name if len(by_name) == len(paths) else {path: path for path in paths}
+        paths = tree
+    else:
+        listed = tree if isinstance(tree, list) else [tree]
+        by_name = {Path(str(path)).name: path for path in listed}
+        paths = by_name if len(by_name) == len(listed) else {str(path): path for path in listed}
+    if not paths or not all(isinstance(path, str) and path for path in paths.values()):
+        raise UserError(f"table={folders}: expected run folders; {REMEDY}")
+    return paths
 
 
 def _rows(path: str, label: str) -> Iterator[Row]:
@@ -134,13 +132,22 @@ def _sweep_rows(folder: RunFolder, seed: int, label: str) -> list[dict[str, Any]
             low, high = row.ci95
             settings = [f"{key}={plain(value)}" for key, value in row.values.items()]
             name = ", ".join([label, *settings])
-            rows.append({**row.means, "run": name, "method": row.method, "low": low, "high": high})
+            rows.append(
+                {
+                    **row.means,
+                    "run": name,
+                    "method": row.method,
+                    "low": low,
+                    "high": high,
+                }
+            )
     return rows
 
 
 def _by_measure(rows: Sequence[Row]) -> ShownTable:
     """Lays out runs as headings over their methods, with a column for each measure."""
-    names = [name for name in SHOWN if any(row.get(name) is not None for row in rows)]
+    measures = pd.DataFrame(rows).dropna(axis="columns", how="all")
+    names = [name for name in SHOWN if name in measures]
     columns = []
     choices: list[Callable[..., float] | None] = []
     for name in names:
@@ -173,12 +180,12 @@ def _by_run(rows: Sequence[Row]) -> ShownTable:
 
 
 def _shown(columns: Sequence[str], body: Sequence[tuple[str, ...]], rows: Sequence[Row]) -> ShownTable:
-    models = dict.fromkeys(note for row in rows for note in model_notes(row["model"]))
+    models = dict.fromkeys(chain.from_iterable(model_notes(row["model"]) for row in rows))
     return ShownTable(
         columns=("", *columns),
         rows=body,
         notes=(NOTE, *models),
         title="Methods compared.",
         name="runs",
-        groups=(("", len(columns)),),
+        groups=[""] * len(columns),
     )

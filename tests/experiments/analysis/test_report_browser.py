@@ -370,23 +370,3 @@ def test_pages_fit_from_phones_to_wide_screens(browser: Browser, large: Path, sc
     assert (ink > paper) == (scheme == "dark")
     browser.page.emulate_media(color_scheme="light")
     browser.page.set_viewport_size({"width": 1400, "height": 1000})
-
-
-def test_ten_thousand_discussions_are_listed_filtered_and_searched(browser: Browser, tmp_path: Path) -> None:
-    run = RunFolder.create(tmp_path, "x")
-    run.config.write_text("")
-    with Recorder(run) as recorder:
-        for number in range(10_000):
-            item = Item(Question(f"q{number:05}", f"City {number}?"), gold=("tower",))
-            one = replace(trace(number, "closed-book"), question=item.question.id)
-            recorder.evaluated(one, item, Score(float(number % 4 == 0), 1))
-    metrics = summarise(run, replace(FACTS, methods=("closed-book",), pairs=()))
-    page = browser.open(write_run_report(run, metrics, "closed-book", []), "#closed-book/q07777")
-    assert shown(page) == "10,000 of 10,000 discussions"
-    assert page.text_content("#discussion h3") == "City 7777?"
-    page.select_option("#result", "right")
-    assert shown(page).startswith("2,500 of")
-    page.fill("#search", "Most say")
-    expect(page.locator("#count")).to_have_text(re.compile("^2,500 of"), timeout=30_000)
-    page.fill("#search", '"city 7776?"')
-    expect(page.locator("#count")).to_have_text(re.compile("^1 of"), timeout=30_000)

@@ -1,6 +1,5 @@
 """Intervals, paired tests and corrections, against known values and by simulation."""
 
-import itertools
 import math
 
 import numpy as np
@@ -50,14 +49,6 @@ def test_the_paired_test_agrees_with_the_exact_sign_test() -> None:
     assert result["difference"] == pytest.approx(9 / 65)
     assert result["ci95"][0] < 9 / 65 < result["ci95"][1]
     assert paired_test([0.0, 1.0], [0.0, 1.0], 0)["p_value"] == 1.0
-
-
-def test_the_paired_test_agrees_with_enumerating_all_signs() -> None:
-    a, b = np.array([0.9, 0.5, 0.7, 0.2, 1.0, 0.4]), np.array([0.4, 0.6, 0.1, 0.2, 0.5, 0.3])
-    d = a - b
-    sums = [abs(sum(s * x for s, x in zip(signs, d, strict=True))) for signs in itertools.product((1, -1), repeat=6)]
-    exact = float(np.mean(np.array(sums) >= abs(d.sum()) - 1e-9))
-    assert paired_test(a, b, seed=0, draws=100_000)["p_value"] == pytest.approx(exact, abs=0.005)
 
 
 @steady
@@ -185,12 +176,3 @@ def test_holm_by_hand_and_over_many_tests() -> None:
     tables = np.random.default_rng(0).random((2000, 10))
     assert np.mean([min(holm(list(table))) < 0.05 for table in tables]) < 0.065
     assert np.mean(tables.min(1) < 0.05) > 0.3
-
-
-@steady
-@given(st.lists(st.floats(0, 1), max_size=12))
-def test_adjusted_values_keep_the_order_and_are_never_smaller(p_values: list[float]) -> None:
-    adjusted = holm(p_values)
-    assert all(p <= high <= 1 for p, high in zip(p_values, adjusted, strict=True))
-    order = sorted(range(len(p_values)), key=p_values.__getitem__)
-    assert [adjusted[i] for i in order] == sorted(adjusted)

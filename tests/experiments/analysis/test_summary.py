@@ -195,11 +195,8 @@ def test_certified_accuracy_counts_right_answers_that_f_agents_cannot_change(tmp
                 discussed = replace(trace(number, method), certified=certificate)
                 recorder.evaluated(discussed, item(number), Score(utility=right, f1=right))
     rows = summarise(folder, replace(FACTS, methods=("majority", "full"), pairs=()))["methods"]
-    assert (rows["majority"]["utility"], rows["majority"]["certified_1"], rows["majority"]["certified_2"]) == (
-        0.75,
-        0.5,
-        0.25,
-    )
+    majority = rows["majority"]
+    assert (majority["utility"], majority["certified_1"], majority["certified_2"]) == (0.75, 0.5, 0.25)
     assert "certified_1" not in rows["full"]
     assert [scored.certified for scored in folder.scores() if scored.method == "majority"] == [0, 1, 2, 4]
     assert {t.certified for t in folder.traces("evaluate-full")} == {None}
@@ -346,13 +343,8 @@ def test_a_sweep_averages_strict_exact_match_over_all_trials_of_a_row_or_leaves_
 
 def test_every_turn_that_asked_a_model_ended_in_one_of_four_ways() -> None:
     counts = counted(of(AT_ONCE, AT_ONCE, REPAIRED, UNPARSED, FAILED, DUMMY))
-    assert (counts.turns, counts.read_at_once, counts.read_after_repair, counts.unread, counts.failed) == (
-        5,
-        2,
-        1,
-        1,
-        1,
-    )
+    ends = (counts.read_at_once, counts.read_after_repair, counts.unread, counts.failed)
+    assert (counts.turns, *ends) == (5, 2, 1, 1, 1)
     assert counts.repairs == 2, "the reply that could not be read in the end was asked for again too"
 
 

@@ -2,10 +2,10 @@
 
 import csv
 import io
-import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -113,23 +113,12 @@ SUBJECTS = [
 
 
 def test_a_cell_is_the_mean_over_the_questions_with_its_tag(tmp_path: Path) -> None:
-    cells = cells_of(TABLES["table1"], run_of(tmp_path / "r", {"sp": SUBJECTS}))["sp"]
-    assert {name: cells[name].mean for name in ("NAT", "SOC", "IMG")} == {"NAT": 0.7, "SOC": 0.2, "IMG": 0.7}
-    assert cells["Average"].mean == pytest.approx(12 / 19)
-    assert cells["Tokens"].mean == 100
-    assert cells["G1-6"].mean == pytest.approx(11 / 14)
-
-
-def test_a_question_with_hint_and_picture_counts_under_both(tmp_path: Path) -> None:
-    cells = cells_of(TABLES["table1"], run_of(tmp_path / "r", {"sp": SUBJECTS}))["sp"]
-    assert (cells["TXT"].questions, cells["IMG"].questions) == (15, 10)
-    assert cells["TXT"].mean == pytest.approx(8 / 15)
-
-
-def test_a_cell_of_few_questions_is_empty(tmp_path: Path) -> None:
-    assert FEWEST == 5
     run = run_of(tmp_path / "r", {"sp": SUBJECTS})
     cells = cells_of(TABLES["table1"], run)["sp"]
+    means = {"NAT": 0.7, "SOC": 0.2, "IMG": 0.7, "Average": 12 / 19, "Tokens": 100, "G1-6": 11 / 14, "TXT": 8 / 15}
+    assert {name: cells[name].mean for name in means} == pytest.approx(means)
+    # A question with hint and picture counts under both, and a cell of few questions is empty.
+    assert (cells["TXT"].questions, cells["IMG"].questions, FEWEST) == (15, 10, 5)
     assert cells["LAN"] == MeasuredCell(None, None, 4)
     layout = lay_out(TABLES["table1"], measure(TABLES["table1"], [run], 0), (), [run])
     assert layout.rows[1][3] == ""
@@ -256,19 +245,15 @@ def test_ours_is_tested_against_every_other_row_on_the_same_questions(tmp_path: 
 
 
 @pytest.mark.parametrize("name", sorted(TABLES))
-def test_every_row_of_a_table_is_a_system_here(name: str) -> None:
-    table = TABLES[name]
-    assert {row.method for row in table.rows} <= {method.name for method in METHODS}
-    assert table.ours in {row.key for row in table.rows}
-
-
-@pytest.mark.parametrize("name", sorted(TABLES))
-def test_columns_and_rows_have_names_of_their_own_and_means_are_of_columns(name: str) -> None:
+def test_rows_are_systems_here_and_means_are_of_columns(name: str) -> None:
     """A misspelt column of a mean would only show as an empty cell."""
     table = TABLES[name]
     columns = [column.name for column in table.columns]
-    for names in (columns, [row.key for row in table.rows], [row.label for row in table.rows]):
+    keys = [row.key for row in table.rows]
+    for names in (columns, keys, [row.label for row in table.rows]):
         assert len(set(names)) == len(names)
+    assert {row.method for row in table.rows} <= {method.name for method in METHODS}
+    assert table.ours in keys
     assert {part for column in table.columns for part in column.mean_of} <= set(columns)
     assert {column.data for column in table.columns} <= {"", *table.data}
 
@@ -292,10 +277,10 @@ def test_a_table_that_needs_data_names_the_key(name: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize("name", sorted(TABLES))
 def test_reported_figures_are_of_rows_and_columns_of_the_table(name: str) -> None:
     table, figures = TABLES[name], reported(name)
+    assert {path.stem for path in (FOLDER / "reported").glob("*.csv")} == set(TABLES)
     assert figures
     assert {figure.system for figure in figures} <= {row.key for row in table.rows}
     assert {figure.column for figure in figures} <= {column.name for column in table.columns}
-    assert {figure.system.split()[0] for figure in figures} <= {method.name for method in METHODS}
     read = [(figure.system, figure.model, figure.column, figure.table) for figure in figures]
     assert len(set(read)) == len(read)
     most = 100 if table.percent else 1
@@ -310,10 +295,6 @@ def test_the_sweep_of_crisismmd_has_a_point_for_every_column_of_its_table() -> N
     assert [[task] for task in tasks] == read
 
 
-def test_no_file_of_reported_figures_is_without_its_table() -> None:
-    assert {path.stem for path in (FOLDER / "reported").glob("*.csv")} == set(TABLES)
-
-
 def by_row(name: str) -> dict[tuple[str, str, str], dict[str, ReportedFigure]]:
     found: dict[tuple[str, str, str], dict[str, ReportedFigure]] = {}
     for figure in reported(name):
@@ -321,10 +302,11 @@ def by_row(name: str) -> dict[tuple[str, str, str], dict[str, ReportedFigure]]:
     return found
 
 
+SCIENCEQA = [(("NAT", "SOC", "LAN"), "Average", 0.05), (("G1-6", "G7-12"), "Average", 0.05)]
 PARTS = {
-    "table1": [(("NAT", "SOC", "LAN"), "Average", 0.05), (("G1-6", "G7-12"), "Average", 0.05)],
-    "hm_rag_ablation": [(("NAT", "SOC", "LAN"), "Average", 0.05), (("G1-6", "G7-12"), "Average", 0.05)],
-    "hm_rag_scienceqa": [(("NAT", "SOC", "LAN"), "Average", 0.05), (("G1-6", "G7-12"), "Average", 0.05)],
+    "table1": SCIENCEQA,
+    "hm_rag_ablation": SCIENCEQA,
+    "hm_rag_scienceqa": SCIENCEQA,
     "bdog_main": [
         (tuple(f"SQA-IMG test {part}" for part in ("NAT", "SOC", "LAN")), "SQA-IMG test average", 0.11),
         (tuple(f"MMBench {part}" for part in ("LR", "AR", "RR", "FP-S", "FP-C", "CP")), "MMBench average", 0.11),
@@ -337,15 +319,12 @@ def test_reported_averages_are_those_of_their_parts_unless_they_are_marked_as_do
     """A slip in a figure, or in the number of questions of a column, would show here."""
     sizes = {column.name: column.size for column in TABLES[name].columns}
     checked = 0
-    for row, figures in by_row(name).items():
-        for parts, average, off in PARTS[name]:
-            if {*parts, average} <= set(figures) and not figures[average].doubt:
-                weights = [sizes[part] or 0 for part in parts]
-                mean = sum(float(figures[part].value) * n for part, n in zip(parts, weights, strict=True)) / sum(
-                    weights
-                )
-                assert float(figures[average].value) == pytest.approx(mean, abs=off), (row, average)
-                checked += 1
+    for (row, figures), (parts, average, off) in product(by_row(name).items(), PARTS[name]):
+        if {*parts, average} <= set(figures) and not figures[average].doubt:
+            weights = [sizes[part] or 0 for part in parts]
+            mean = np.average([float(figures[part].value) for part in parts], weights=weights)
+            assert float(figures[average].value) == pytest.approx(mean, abs=off), (row, average)
+            checked += 1
     assert checked >= 6
 
 
@@ -353,7 +332,7 @@ def test_reported_averages_are_those_of_their_parts_unless_they_are_marked_as_do
 def test_reported_means_of_columns_are_their_unweighted_means(name: str) -> None:
     for column in TABLES[name].columns:
         for row, figures in by_row(name).items() if column.mean_of else ():
-            mean = math.fsum(float(figures[part].value) for part in column.mean_of) / len(column.mean_of)
+            mean = np.mean([float(figures[part].value) for part in column.mean_of])
             assert float(figures[column.name].value) == pytest.approx(mean, abs=0.013), (row, column.name)
 
 
@@ -374,19 +353,10 @@ def rows_of_markdown(text: str) -> list[list[str]]:
 
 def rows_of_latex(text: str) -> list[list[str]]:
     body = text[text.index("\\midrule") : text.index("\\bottomrule")]
-    rows = [line.strip().removesuffix("\\\\") for line in body.splitlines() if " & " in line]
-    read = [[cell.strip() for cell in row.split(" & ")] for row in rows]
-    written = {"--": "–", "$\\pm$": "±", "$^3$": "³"}
-    clean = []
-    for row in read:
-        cells = []
-        for cell in row:
-            cell = re.sub(r"^\\textbf\{(.*)\}$", r"\1", cell)
-            for mark, letter in written.items():
-                cell = cell.replace(mark, letter)
-            cells.append(cell)
-        clean.append(cells)
-    return clean
+    for mark, letter in {"--": "–", "$\\pm$": "±", "$^3$": "³"}.items():
+        body = body.replace(mark, letter)
+    rows = [line.strip().removesuffix("\\\\").split(" & ") for line in body.splitlines() if " & " in line]
+    return [[re.sub(r"^\\textbf\{(.*)\}$", r"\1", cell.strip()) for cell in row] for row in rows]
 
 
 def test_markdown_latex_and_csv_say_the_same(written: tuple[ShownTable, str, str, list[dict[str, str]]]) -> None:
@@ -456,52 +426,38 @@ async def answers_yes(asked: Asked) -> Told:
     return Told(completion("Reasoning: so it is.\nAnswer: yes\nConfidence: 0.6"))
 
 
-@pytest.fixture(scope="module")
-def swept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, str]]:
-    """Three systems with the embedded reader and with an endpoint's model: a real sweep of two trials, and the word
-    that names its models."""
+@pytest.mark.ray
+def test_a_sweep_over_models_has_a_block_of_each_and_resumed_it_writes_the_same_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Three systems with the embedded reader and with an endpoint's model: a real sweep of two trials."""
     server = Server(answers_yes)
     with serving(server):
         models = (
             f"[{{kind: reader, replicas: 1}}, {{kind: openai, name: m, base_url: '{server.base_url}', replicas: 1}}]"
         )
-        named = f"sweep.axes.model={models}"
+        models_named = f"sweep.axes.model={models}"
         words = [
-            *("experiment=table2", "methods=[sp,cot,single]", "data.limit=12", "sweep.seeds=1"),
-            *(named, f"output={tmp_path_factory.mktemp('runs')}", "wandb.mode=disabled", "figures=false"),
-            "runtime=inline",
+            *("experiment=table2", "methods=[sp,cot,single]", "data.limit=12", "sweep.seeds=1", models_named),
+            *(f"output={tmp_path}", "wandb.mode=disabled", "figures=false", "runtime=inline"),
         ]
-        with pytest.MonkeyPatch.context() as patch, io.StringIO() as read:
-            patch.setattr("sys.stdout", read)
-            assert main(words) == 0
-            folder = folder_of(read.getvalue())
-        yield folder, named
-
-
-@pytest.mark.ray
-def test_a_sweep_over_models_makes_a_block_of_each(swept: tuple[Path, str]) -> None:
-    folder, _ = swept
+        assert main(words) == 0
+        folder = folder_of(capsys.readouterr().out)
+        tables = {path: path.read_bytes() for path in (folder / "tables").iterdir()}
+        assert len(tables) == 3
+        first, second = (folder / RESULTS).read_text().splitlines(keepends=True)
+        (folder / RESULTS).write_text(first)
+        for path in tables:
+            path.unlink()
+        # The endpoint is contacted only where the command line names it again.
+        assert main([f"resume={folder}"]) == 2
+        assert "sweep.axes.model=" in capsys.readouterr().err
+        assert main([f"resume={folder}", models_named]) == 0
+    assert (folder / RESULTS).read_text() == first + second
+    assert {path: path.read_bytes() for path in (folder / "tables").iterdir()} == tables
     text = (folder / "tables" / "table2.md").read_text()
     assert text.index("**Measured here: reader**") < text.index("**Measured here: m**") < text.index("**Reported by")
     lines = list(csv.DictReader(io.StringIO((folder / "tables" / "table2.csv").read_text())))
-    had = {(line["model"], line["system"]) for line in lines if line["source"] == "measured"}
-    assert had == {(model, system) for model in ("reader", "m") for system in ("sp", "cot", "single")}
-    report = (folder / "report.html").read_text()
-    assert "Reported by M3Prune (Table 2), not measured here: Qwen-VL-Max" in report
-
-
-@pytest.mark.ray
-def test_a_resumed_sweep_writes_the_same_table(swept: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:
-    folder, named = swept
-    tables = {path: path.read_bytes() for path in (folder / "tables").iterdir()}
-    assert len(tables) == 3
-    first, second = (folder / RESULTS).read_text().splitlines(keepends=True)
-    (folder / RESULTS).write_text(first)
-    for path in tables:
-        path.unlink()
-    # The endpoint is contacted only where the command line names it again.
-    assert main([f"resume={folder}"]) == 2
-    assert "sweep.axes.model=" in capsys.readouterr().err
-    assert main([f"resume={folder}", named]) == 0
-    assert (folder / RESULTS).read_text() == first + second
-    assert {path: path.read_bytes() for path in (folder / "tables").iterdir()} == tables
+    measured = {(line["model"], line["system"]) for line in lines if line["source"] == "measured"}
+    assert measured == set(product(("reader", "m"), ("sp", "cot", "single")))
+    assert "Reported by M3Prune (Table 2), not measured here: Qwen-VL-Max" in (folder / "report.html").read_text()
