@@ -47,15 +47,25 @@ def recall_report(
             if bar:
                 bar.advance()
         for k in ks:
-            shares = [recall_at_k(docs, item.supporting, k) for item, docs in zip(items, ranked, strict=True)]
             # No questions with supporting documents: recall 0 of 0 questions instead of an error.
-            count, draws = max(1, len(shares)), derive_seed(seed, "recall", scope, mode, k)
-            means = {
-                "recall": sum(shares) / count,
-                "ci95": score_interval(shares, draws, clusters) if shares else (0.0, 0.0),
-                "complete": sum(share == 1 for share in shares) / count,
-            }
-            rows.append({"scope": scope, "mode": mode, "k": k, **means, "questions": len(shares)})
+            recall = complete = 0.0
+            interval = (0.0, 0.0)
+            if items:
+                shares = [recall_at_k(docs, item.supporting, k) for item, docs in zip(items, ranked, strict=True)]
+                recall = sum(shares) / len(shares)
+                complete = shares.count(1) / len(shares)
+                interval = score_interval(shares, derive_seed(seed, "recall", scope, mode, k), clusters)
+            rows.append(
+                {
+                    "scope": scope,
+                    "mode": mode,
+                    "k": k,
+                    "recall": recall,
+                    "ci95": interval,
+                    "complete": complete,
+                    "questions": len(items),
+                }
+            )
     return rows
 
 
@@ -75,20 +85,19 @@ def best_documents(item: Item, store: Store, k: int, scope: Scope, mode: SearchM
 
 def table(rows: Sequence[Mapping[str, Any]]) -> ResultTable:
     """Makes a row per scope and search. It has recall@k, and the share of questions with all documents found."""
-    ks = sorted({row["k"] for row in rows})
-    found: dict[tuple[str, ...], list[str]] = {}
-    for row in sorted(rows, key=lambda row: ks.index(row["k"])):
-        cells = found.setdefault((row["scope"], row["mode"]), [])
+    columns = ["scope", "search"]
+    for k in sorted({row["k"] for row in rows}):
+        columns += [f"recall@{k} (95%)", "all"]
+    searches: dict[tuple[str, str], list[str]] = {}
+    for row in sorted(rows, key=lambda row: row["k"]):
+        cells = searches.setdefault((row["scope"], row["mode"]), [])
         cells += [with_interval(row["recall"], row["ci95"]), f"{row['complete']:.3f}"]
-    return ResultTable(
-        columns=("scope", "search", *(header for k in ks for header in (f"recall@{k} (95%)", "all"))),
-        rows=[(*searched, *cells) for searched, cells in found.items()],
-        notes=(
-            f"{max((row['questions'] for row in rows), default=0):,} questions that name their supporting documents; "
-            "all: the share of them with every one of these found.",
-        ),
-        names=2,
+    questions = rows[0]["questions"] if rows else 0
+    note = (
+        f"{questions:,} questions that name their supporting documents; all: the share of them with every one of these "
+        "found."
     )
+    return ResultTable(columns, [(*search, *cells) for search, cells in searches.items()], [note], names=2)
 
 
 class RecallJob(Job):

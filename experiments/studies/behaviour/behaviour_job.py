@@ -42,11 +42,11 @@ class BehaviourJob(DiscussionJob):
 
     def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, titles_of: TitlesOf, tracker: Tracker) -> bool:
         config = plan.config
-        named = tuple(condition.name for condition in conditions(config.behaviour))
-        pairs = tuple((name, RELEVANT) for name in named if name not in (NOTHING, RELEVANT))
-        metrics, spent, lacking = conclude(plan, folder, dataset, titles_of, tracker, (named, pairs))
-        found = behaviour(folder, metrics, config.seed)
-        write_atomically(folder.path / FILE, (json.dumps(found, indent=2) + "\n").encode())
+        names = tuple(condition.name for condition in conditions(config.behaviour))
+        pairs = tuple((name, RELEVANT) for name in names if name not in (NOTHING, RELEVANT))
+        metrics, run_usage, lacking = conclude(plan, folder, dataset, titles_of, tracker, (names, pairs))
+        summary = behaviour(folder, metrics, config.seed)
+        write_atomically(folder.path / FILE, (json.dumps(summary, indent=2) + "\n").encode())
         print()
-        behaviour_table(found, metrics, dataset.metric).print(further=usage.notes(spent))
+        behaviour_table(summary, metrics, dataset.metric).print(further=usage.notes(run_usage))
         return not lacking

@@ -23,33 +23,44 @@ def behaviour(run: RunFolder, metrics: Metrics, seed: int) -> Metrics:
     taken_over: share of answers that equal the wrong one, which colleagues give in the conditions with colleagues;
     turned: the same, among questions that are answered right without colleagues.
     """
-    concluded = {name: answers for name, answers in by_method(run).items() if name not in broken(metrics)}
-    nothing = pd.DataFrame({"utility": [], "tags": []})
-    relevant = concluded.get(RELEVANT, nothing)
+    left_out = broken(metrics)
+    concluded = {name: answers for name, answers in by_method(run).items() if name not in left_out}
+    no_answers = pd.DataFrame({"utility": [], "tags": []})
+    relevant = concluded.get(RELEVANT, no_answers)
     right_alone = relevant.index[relevant["utility"] > 0]
     rows: dict[str, dict[str, Metrics | None]] = {}
     for condition in metrics["methods"]:
-        answers = concluded.get(condition, nothing)
+        answers = concluded.get(condition, no_answers)
         hops = answers["tags"].map(lambda tags: dict(tags).get(HOP))
-        measures = {}
+
+        def measured(
+            answers: pd.DataFrame, purpose: str, measure: str = "utility", condition: str = condition
+        ) -> Metrics | None:
+            if answers.empty:
+                return None
+            mean, ci95 = mean_and_interval(answers, derive_seed(seed, "behaviour", purpose, condition), measure)
+            return {"mean": mean, "ci95": ci95, "questions": len(answers)}
+
+        row = {}
         for hop in ("single", "multi"):
             if (hops == hop).any():
-                measures[f"utility_{hop}"] = hop, "utility", answers[hops == hop]
-        measures["utility"] = "all", "utility", answers
-        measures["taken_over"] = "taken over", "attack_success", answers
-        measures["turned"] = "turned", "attack_success", answers[answers.index.isin(right_alone)]
-        rows[condition] = dict.fromkeys(measures)
-        for name, (purpose, measure, measured) in measures.items():
-            if len(measured):
-                draws = derive_seed(seed, "behaviour", purpose, condition)
-                mean, ci95 = mean_and_interval(measured, draws, measure)
-                rows[condition][name] = {"mean": mean, "ci95": ci95, "questions": len(measured)}
+                row[f"utility_{hop}"] = measured(answers[hops == hop], hop)
+        row["utility"] = measured(answers, "all")
+        row["taken_over"] = measured(answers, "taken over", "attack_success")
+        row["turned"] = measured(answers[answers.index.isin(right_alone)], "turned", "attack_success")
+        rows[condition] = row
     return {"model": metrics["model"], "dataset": metrics["dataset"], "conditions": rounded(rows)}
 
 
-def behaviour_table(found: Metrics, metrics: Metrics, metric: str) -> ResultTable:
+def behaviour_table(summary: Metrics, metrics: Metrics, metric: str) -> ResultTable:
     """Returns a row per condition, with the paired tests as notes."""
-    names = ("utility", "utility_single", "utility_multi", "taken_over", "turned")
+    rows = []
+    for condition, measures in summary["conditions"].items():
+        cells = []
+        for name in ("utility", "utility_single", "utility_multi", "taken_over", "turned"):
+            measure = measures.get(name)
+            cells.append(with_interval(measure["mean"], measure["ci95"]) if measure else "")
+        rows.append((condition, *cells))
     notes = [
         f"{metrics['questions']:,} questions of {metrics['dataset']}, asked of one agent under every condition: "
         "without evidence; with the relevant documents; with so many irrelevant passages and rows among them; and told "
@@ -61,10 +72,7 @@ def behaviour_table(found: Metrics, metrics: Metrics, metric: str) -> ResultTabl
     ]
     return ResultTable(
         columns=(COLUMNS[0], f"{metric} (95% interval)", *COLUMNS[1:]),
-        rows=[
-            (condition, *(with_interval(of["mean"], of["ci95"]) if (of := row.get(name)) else "" for name in names))
-            for condition, row in found["conditions"].items()
-        ],
+        rows=rows,
         notes=notes,
         spare=COLUMNS[1:3],
         brief=(*in_short(metrics), *model_notes(metrics["model"])),

@@ -6,6 +6,7 @@ Seeds and the order of the relevant evidence are the same, so two answers differ
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from actors.agents.roles import TEXTUAL
 from actors.errors import UserError
@@ -48,35 +49,38 @@ def conditions(settings: BehaviourSettings) -> tuple[Condition, ...]:
     return (
         Condition(NOTHING, irrelevant=None),
         Condition(RELEVANT),
-        *(Condition(f"irrelevant_{n}", irrelevant=n) for n in settings.irrelevant),
-        *(Condition(f"told_{n}", colleagues=n) for n in settings.colleagues),
+        *(Condition(f"irrelevant_{number}", irrelevant=number) for number in settings.irrelevant),
+        *(Condition(f"told_{number}", colleagues=number) for number in settings.colleagues),
     )
 
 
-Found = tuple[Sequence[Source], Sequence[Source]]  # sources with the answer, and similar ones without it
+class FoundEvidence(NamedTuple):
+    """Sources with the answer, and similar ones without it, the best ranked first."""
+
+    relevant: Sequence[Source]
+    irrelevant: Sequence[Source]
 
 
-def shown(found: Found, condition: Condition, seed: int) -> tuple[Source, ...]:
+def evidence_under(condition: Condition, evidence: FoundEvidence, seed: int) -> tuple[Source, ...]:
     """Returns the evidence under a condition. Its order is independent of relevance and condition."""
     if condition.irrelevant is None:
         return ()
-    sources = (*found[0], *found[1][: condition.irrelevant])
+    sources = (*evidence.relevant, *evidence.irrelevant[: condition.irrelevant])
     return tuple(sorted(sources, key=lambda source: derive_seed(seed, "place", source.id)))
 
 
-def find_evidence(item: Item, store: Store, most: int) -> Found:
+def find_evidence(item: Item, store: Store, most: int) -> FoundEvidence:
     """Returns the supporting documents in full, and the `most` best ranked sources of other documents."""
     relevant = store.documents(item.supporting)
-    supporting = set(item.supporting)
     space = SearchSpace(None, item.withheld)
-    k = most
+    k = most + len(relevant)
     while True:
         # Many of the best hits may be relevant, so that `most` others may rank lower.
-        hits = store.search(Search(query_of(item.question), k + len(relevant), TEXTS), space)
-        others = [hit.source for hit in hits if hit.source.doc not in supporting]
-        if len(others) >= most or len(hits) < k + len(relevant):
-            return relevant, others[:most]
-        k *= 2
+        hits = store.search(Search(query_of(item.question), k, TEXTS), space)
+        irrelevant = [hit.source for hit in hits if hit.source.doc not in item.supporting]
+        if len(irrelevant) >= most or len(hits) < k:
+            return FoundEvidence(relevant, irrelevant[:most])
+        k += k - len(relevant)
 
 
 class MisledAgent:
@@ -85,26 +89,28 @@ class MisledAgent:
     def __init__(self, method: str, colleagues: int, answer: str) -> None:
         self.method = method
         self._target = answer
-        roles = [role.name for role in TEXTUAL]
-        # After the roles, with numbers where there are more colleagues than roles.
-        names = (f"{roles[n % len(roles)]}{n // len(roles) + 1 if n >= len(roles) else ''}" for n in range(colleagues))
-        messages = (
-            Message(f"1/{name}", name, 1, CLAIMS[n % len(CLAIMS)].format(answer=answer), answer, CERTAIN)
-            for n, name in enumerate(names)
-        )
-        # Equal weights that sum to one, as for any receiver.
-        self._heard = tuple(Heard(message, 1 / colleagues) for message in messages)
+        hearings = []
+        for number in range(colleagues):
+            name = TEXTUAL[number % len(TEXTUAL)].name
+            if number >= len(TEXTUAL):
+                # More colleagues than roles: those of one role have numbers.
+                name += str(number // len(TEXTUAL) + 1)
+            claim = CLAIMS[number % len(CLAIMS)].format(answer=answer)
+            message = Message(f"1/{name}", name, 1, claim, answer, CERTAIN)
+            # Equal weights that sum to one, as for any receiver.
+            hearings.append(Heard(message, 1 / colleagues))
+        self._heard = tuple(hearings)
 
     async def answer(self, question: Question, ask: Ask, seed: int, sample: int = 0) -> Trace:
         async def ask_hearing(turn: Turn) -> Message:
             return await ask(replace(turn, heard=self._heard))
 
         trace = await Single(self.method).answer(question, ask_hearing, seed, sample)
-        heard = [heard.message for heard in self._heard]
+        messages = tuple(heard.message for heard in self._heard)
         return replace(
             trace,
-            agents=(*(message.agent for message in heard), *trace.agents),
-            turns=(*heard, *trace.turns),
+            agents=tuple(message.agent for message in messages) + trace.agents,
+            turns=messages + trace.turns,
             target=self._target,
         )
 
@@ -115,44 +121,51 @@ async def ask_every_question(discussions: Discussions, settings: BehaviourSettin
     Raises UserError for a data set that does not name the documents with the answers.
     """
     context = discussions.context
-    config, dataset = context.config, context.dataset
+    config = context.config
+    dataset = context.dataset
     scoring = MisledScoring(dataset, config.seed)
     # The evaluated questions that fit every condition, each with the wrong answer of its colleagues.
-    targets = {item.question.id: scoring.targets.of(item) for item in dataset.evaluate() if item.supporting}
-    items = [item for item in dataset.evaluate() if targets.get(item.question.id) is not None]
+    items = []
+    targets = {}
+    evaluated = 0
+    for item in dataset.evaluate():
+        evaluated += 1
+        target = scoring.targets.of(item) if item.supporting else None
+        if target is not None:
+            items.append(item)
+            targets[item.question.id] = target
     if not items:
-        evaluated = sum(1 for _ in dataset.evaluate())
         raise UserError(
             f"data={config.data.kind}: none of {evaluated} questions names the documents that hold its answer and has "
             "a wrong answer to be told; choose sample, mmqa or tatqa, or raise data.limit"
         )
     # Searched once: every condition shows some of the same sources.
-    found: dict[str, Found] = {}
+    evidence: dict[str, FoundEvidence] = {}
     most = max(settings.irrelevant, default=0)
 
     for condition in conditions(settings):
 
         async def answer(item: Item, speaker: Speaker, condition: Condition = condition) -> Trace:
             id = item.question.id
-            if id not in found:
-                found[id] = await asyncio.to_thread(find_evidence, item, context.evidence.store, most)
-            evidence = shown(found[id], condition, config.seed)
-            question = replace(item.question, evidence=evidence, own=item.own)
-            topology = MisledAgent(condition.name, condition.colleagues, targets[id] or "")
+            if id not in evidence:
+                evidence[id] = await asyncio.to_thread(find_evidence, item, context.evidence.store, most)
+            sources = evidence_under(condition, evidence[id], config.seed)
+            question = replace(item.question, evidence=sources, own=item.own)
+            topology = MisledAgent(condition.name, condition.colleagues, targets[id])
             return await run_discussion(topology, question, speaker, config.seed)
 
         def record(item: Item, trace: Trace) -> None:
             score = dataset.score(item, trace.answer)
             context.recorder.evaluated(trace, item, score, scoring.harm(trace, item))
 
-        done = context.recorder.done(condition.name)
+        answered = context.recorder.done(condition.name)
         await discuss_all(
             context,
-            [[item for item in items if item.question.id not in done]],
+            [[item for item in items if item.question.id not in answered]],
             answer,
             record,
             name=f"asking, {condition.name}",
             total=len(items),
-            done=len(done),
+            done=len(answered),
             usage_name=condition.name,
         )

@@ -14,28 +14,35 @@ from experiments.planning.plan import Plan
 
 def label(settings: AttackSettings) -> str:
     """Names settings by their kind and what differs from the defaults. Its characters fit a file's name."""
-    usual = asdict(AttackSettings(settings.kind, when=settings.when))
-    changed = [f"{name}{value}" for name, value in asdict(settings).items() if value != usual[name]]
-    return re.sub(r"[^\w.]+", "-", "-".join([settings.kind, *changed])).strip("-")
+    defaults = asdict(AttackSettings(settings.kind, when=settings.when))
+    parts = [settings.kind]
+    for name, value in asdict(settings).items():
+        if value != defaults[name]:
+            parts.append(f"{name}{value}")
+    return re.sub(r"[^\w.]+", "-", "-".join(parts)).strip("-")
 
 
 def without_search(plan: Plan) -> list[AttackSettings]:
     """Returns a game's attacks, by agents that the run's seed draws. Raises UserError for one that cannot be."""
-    agents, config = plan.roles.attackable, plan.config
-    drawn = choose_attackers(AttackSettings("response", number=config.game.number), agents, config.seed)
-    places, attacks = [agents.index(name) for name in drawn], []
+    config = plan.config
+    agents = plan.roles.attackable
+    attackers = choose_attackers(AttackSettings("response", number=config.game.number), agents, config.seed)
+    places = [agents.index(name) for name in attackers]
+    attacks = []
     for name in config.game.attacks:
-        attacks.append(AttackSettings(name, places, when="evaluate"))
-        choose_attackers(attacks[-1], agents, config.seed)
-        attack_kind(name)(attacks[-1]).check_phases(config.topology.rounds, None)
+        attack = AttackSettings(name, places, when="evaluate")
+        choose_attackers(attack, agents, config.seed)
+        attack_kind(name)(attack).check_phases(config.topology.rounds, None)
+        attacks.append(attack)
     return attacks
 
 
 def moves(plan: Plan, settings: AttackSettings) -> Iterator[AttackSettings]:
     """Yields the settings with another value of each effective one, within the same budget."""
-    number, team = plan.config.game.number, range(len(plan.roles.attackable))
+    number = plan.config.game.number
+    team = range(len(plan.roles.attackable))
     values: dict[str, Sequence[Any]] = {
-        "agents": [list(team[first : first + number]) for first in team[: len(team) - number + 1]],
+        "agents": [list(team[first : first + number]) for first in range(len(team) - number + 1)],
         "from_round": range(1, plan.config.topology.rounds + 1),
         "target": range(3),
         "confidence": (0.6, 1.0),
@@ -43,21 +50,32 @@ def moves(plan: Plan, settings: AttackSettings) -> Iterator[AttackSettings]:
         # The embedded reader takes a directive in place of an appeal.
         "phrasing": () if plan.asks_reader else tuple(APPEALS),
     }
-    for name, value in ((name, value) for name, of in values.items() for value in of):
-        moved = replace(settings, **{name: value})
+    for name, setting_values in values.items():
         if f"attack.{name}" in attack_kind(settings.kind).reads:
-            yield moved
-    yield from (replace(other, agents=settings.agents) for other in without_search(plan))
+            for value in setting_values:
+                yield replace(settings, **{name: value})
+    for attack in without_search(plan):
+        yield replace(attack, agents=settings.agents)
 
 
 async def best_response(
     plan: Plan, start: AttackSettings, utility: Callable[[AttackSettings], Awaitable[float]]
 ) -> tuple[AttackSettings, float]:
     """Finds settings of least utility by local search. It ends where no move improves, or after `game.tries`."""
-    best, least, tried, moving = start, await utility(start), {label(start)}, moves(plan, start)
-    while len(tried) <= plan.config.game.tries and (candidate := next(moving, None)):
-        if label(candidate) not in tried:
-            tried.add(label(candidate))
-            if (found := await utility(candidate)) < least:
-                best, least, moving = candidate, found, moves(plan, candidate)
+    best = start
+    least = await utility(start)
+    labels = {label(start)}
+    candidates = moves(plan, start)
+    while len(labels) <= plan.config.game.tries:
+        candidate = next(candidates, None)
+        if candidate is None:
+            break
+        if label(candidate) in labels:
+            continue
+        labels.add(label(candidate))
+        candidate_utility = await utility(candidate)
+        if candidate_utility < least:
+            best = candidate
+            least = candidate_utility
+            candidates = moves(plan, candidate)
     return best, least

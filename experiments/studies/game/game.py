@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -13,72 +13,121 @@ from experiments.analysis.scores import by_method
 from experiments.analysis.worst_case import solve, worst_cases
 from experiments.attacks.kind import AttackSettings
 from experiments.datasets.item import Item
-from experiments.running.discussions import Discussions
 from experiments.running.evaluation import evaluate
+from experiments.running.run_context import RunContext
 from experiments.studies.game.attacker import best_response, label, without_search
 from topologies.topology import Renamed, Topology
 from topologies.wiring import Floats
 
-ROUNDS, TOLERANCE = 3, 0.02  # most best responses to the mix of defences that enter the game, and their least gain
+ROUNDS = 3  # most best responses to the mix of defences that enter the game
+TOLERANCE = 0.02  # least gain of one that enters
 
 
-async def play(discussions: Discussions, defences: Sequence[Topology], training: Sequence[Item]) -> Metrics:
-    """Returns the content of game.json. What a killed run has recorded is not done again."""
-    context, done, evaluated = discussions.context, set[str](), list(discussions.context.dataset.evaluate())
+class Matches:
+    """Utilities of defences under attacks, on the same questions. What a killed run has recorded is not done again.
 
-    async def utilities(attacks: Sequence[AttackSettings], items: Sequence[Item], *places: int) -> Floats:
-        """Utilities, float [defences, attacks, items]. A failed turn is NaN, in training 1: no gain."""
-        asked, names = [defences[n] for n in places or range(len(defences))], []
-        with context.usage.phase("playing"):
-            for defence, by in product(asked, map(context.attack.under, attacks)):
-                names.append(f"{'train.' * (items is training)}{defence.method}.{label(by.settings)}")
-                if names[-1] not in done:
-                    own = replace(context, attack=by)
-                    await evaluate(Renamed(defence, names[-1]), own, items, counted=False)
-                    done.add(names[-1])
-        recorded, lost = by_method(context.recorder.run, failed=True), 1.0 if items is training else np.nan
-        found = [recorded[name]["utility"].mask(recorded[name]["failed_calls"] > 0, lost) for name in names]
-        return np.array(found).reshape(len(asked), len(attacks), -1)
+    prefix: begins the names of the evaluations. failed: utility of an answer with a failed turn.
+    """
+
+    def __init__(self, context: RunContext, items: Sequence[Item], prefix: str, failed: float) -> None:
+        self._context = context
+        self._items = items
+        self._prefix = prefix
+        self._failed = failed
+        self._evaluated: set[str] = set()
+
+    async def utilities(self, defences: Sequence[Topology], attacks: Sequence[AttackSettings]) -> Floats:
+        """Plays every defence against every attack, float [defences, attacks, items]."""
+        names = []
+        with self._context.usage.phase("playing"):
+            for defence in defences:
+                for attack in attacks:
+                    names.append(f"{self._prefix}{defence.method}.{label(attack)}")
+                    await self._evaluate(names[-1], defence, attack)
+        answers = by_method(self._context.recorder.run, failed=True)
+        utilities = [answers[name]["utility"].mask(answers[name]["failed_calls"] > 0, self._failed) for name in names]
+        return np.array(utilities).reshape(len(defences), len(attacks), -1)
+
+    async def _evaluate(self, name: str, defence: Topology, attack: AttackSettings) -> None:
+        if name not in self._evaluated:
+            context = replace(self._context, attack=self._context.attack.under(attack))
+            await evaluate(Renamed(defence, name), context, self._items, counted=False)
+            self._evaluated.add(name)
+
+
+async def play(context: RunContext, defences: Sequence[Topology], training_items: Sequence[Item]) -> Metrics:
+    """Returns the content of game.json."""
+    # A failed turn is no gain for an attacker in training, and no answer in the evaluation.
+    training = Matches(context, training_items, "train.", failed=1.0)
+    evaluation = Matches(context, list(context.dataset.evaluate()), "", failed=np.nan)
 
     async def respond(mix: Floats, start: AttackSettings) -> tuple[AttackSettings, float]:
         """Finds the best response in training to a mix of defences, float [defences], and the utility left."""
-        asked = np.flatnonzero(mix).tolist()
+        mixed = [defence for defence, share in zip(defences, mix, strict=True) if share]
 
         async def utility(attack: AttackSettings) -> float:
-            return float(mix[asked] @ (await utilities([attack], training, *asked)).mean(axis=(1, 2)))
+            utilities = await training.utilities(mixed, [attack])
+            return float(mix[mix > 0] @ utilities.mean(axis=(1, 2)))
 
         return await best_response(context.plan, start, utility)
 
     attacks = without_search(context.plan)
-    trained = (await utilities(attacks, training)).mean(axis=2)
+    trained = (await training.utilities(defences, attacks)).mean(axis=2)
     # Double oracle (McMahan et al. 2003): the best response to the mix enters the game until it gains no more.
     for number in range(ROUNDS + 1):
-        value, shares, mix = solve(trained)
+        value, shares, attack_shares = solve(trained)
         response, least = await respond(shares, attacks[int((shares @ trained).argmin())])
         if value - least < TOLERANCE or number == ROUNDS:
             break
         attacks.append(response)
-        trained = np.hstack([trained, (await utilities([response], training)).mean(axis=2)])
-    best, usual = trained.argmin(axis=1), trained[:, : len(context.config.game.attacks)].argmin(axis=1) + 1
-    adaptive = [(await respond(alone, attacks[best[n]]))[0] for n, alone in enumerate(np.eye(len(defences)))]
-    held = await utilities([AttackSettings(), *attacks, response], evaluated)
-    own = np.concatenate([await utilities([by], evaluated, n) for n, by in enumerate(adaptive)])
-    names, played = ["none", *map(label, attacks), "adaptive"], np.concatenate([held[:, :-1], own], axis=1)
-    means, against = np.nanmean(played, axis=2), shares @ np.nanmean(held, axis=2)
-    worst = worst_cases(played[:, 1:, None], derive_seed(context.config.seed, "game"))
-    gains = means[np.arange(len(usual)), usual] - means[:, -1]
-    rows = {
-        defence.method: {
-            "utilities": dict(zip(names, means[n], strict=True)),
-            "worst": worst[n].mean,
-            "ci95": worst[n].ci95,
-            "share": shares[n],
-            "response": label(adaptive[n]),
-            "usual": names[usual[n]],
-            "gain": gains[n],
-        }
-        for n, defence in enumerate(defences)
+        response_utilities = await training.utilities(defences, [response])
+        trained = np.hstack([trained, response_utilities.mean(axis=2)])
+
+    adaptive = []
+    for number, alone in enumerate(np.eye(len(defences))):
+        adaptive_attack, _ = await respond(alone, attacks[int(trained[number].argmin())])
+        adaptive.append(adaptive_attack)
+    # In this order, which is that of the records.
+    utilities = await evaluation.utilities(defences, [AttackSettings(), *attacks, response])
+    adaptive_utilities = []
+    for defence, attack in zip(defences, adaptive, strict=True):
+        adaptive_utilities.append(await evaluation.utilities([defence], [attack]))
+
+    *against_mix, against_response = (shares @ np.nanmean(utilities, axis=2))[1:]
+    mixed_value = attack_shares @ against_mix
+    # The last column is each defence under its own best response, in place of the one to the mix.
+    utilities[:, -1:] = np.concatenate(adaptive_utilities)
+    names = ["none", *map(label, attacks), "adaptive"]
+    rows = _defence_rows(defences, names, utilities, derive_seed(context.config.seed, "game"))
+    usual = trained[:, : len(context.config.game.attacks)].argmin(axis=1) + 1
+    for number, row in enumerate(rows.values()):
+        row["share"] = shares[number]
+        row["response"] = label(adaptive[number])
+        row["usual"] = names[usual[number]]
+        row["gain"] = row["utilities"][row["usual"]] - row["utilities"]["adaptive"]
+    game = {
+        "trained": value,
+        "value": mixed_value,
+        "response": label(response),
+        "gain": np.mean([row["gain"] for row in rows.values()]),
+        "exploitability": mixed_value - against_response,
+        "attacks": dict(zip(names[1:-1], attack_shares, strict=True)),
+        "defences": rows,
     }
-    found = {"trained": value, "value": mix @ against[1:-1], "response": label(response), "gain": gains.mean()}
-    found |= {"exploitability": found["value"] - against[-1], "attacks": dict(zip(names[1:-1], mix, strict=True))}
-    return dict(rounded({**found, "defences": rows}))
+    return dict(rounded(game))
+
+
+def _defence_rows(
+    defences: Sequence[Topology], names: Sequence[str], utilities: Floats, seed: int
+) -> dict[str, dict[str, Any]]:
+    """Makes a row per defence: its mean utility without an attack and under each, and its worst case."""
+    means = np.nanmean(utilities, axis=2)
+    worst = worst_cases(utilities[:, 1:, None], seed)
+    rows = {}
+    for defence, defence_means, case in zip(defences, means, worst, strict=True):
+        rows[defence.method] = {
+            "utilities": dict(zip(names, defence_means, strict=True)),
+            "worst": case.mean,
+            "ci95": case.ci95,
+        }
+    return rows

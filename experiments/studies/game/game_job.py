@@ -18,6 +18,8 @@ from experiments.running.discussions import Discussions
 from experiments.studies.game.attacker import without_search
 from experiments.studies.game.game import ROUNDS, play
 
+FILE = "game.json"
+
 
 class GameJob(DiscussionJob):
     """Evaluates every defence without an attack, under each, and under its best response."""
@@ -31,12 +33,16 @@ class GameJob(DiscussionJob):
     def check(self, plan: Plan) -> None:
         if plan.config.attack.kind != "none" or plan.models.judge:
             raise UserError("job=game has its attacks in game.attacks, and no judge: leave out attack= and judge=")
-        if other := [one.name for one in plan.methods if one.needs_graph or one.learner or one.needs_library]:
-            raise UserError(f"methods: job=game has no {other[0]}, which learns or searches; name a graph:<file>")
+        for method in plan.methods:
+            if method.needs_graph or method.learner or method.needs_library:
+                raise UserError(
+                    f"methods: job=game has no {method.name}, which learns or searches; name a graph:<file>"
+                )
         without_search(plan)
 
     def discussions(self, plan: Plan, questions: int) -> int:
-        game, attacks = plan.config.game, len(plan.config.game.attacks) + ROUNDS
+        game = plan.config.game
+        attacks = len(game.attacks) + ROUNDS
         return questions * (attacks + 3) + game.training * (attacks + (ROUNDS + 2) * game.tries)
 
     def scoring(self, plan: Plan, dataset: Dataset) -> Scoring:
@@ -44,22 +50,31 @@ class GameJob(DiscussionJob):
 
     async def discuss(self, discussions: Discussions) -> None:
         await discussions.prepare()
-        context, config = discussions.context, discussions.context.config
+        context = discussions.context
+        config = context.config
         training = list(islice(context.dataset.train(), config.game.training))
         if len(training) < config.game.training:
             raise UserError(f"game.training={config.game.training}: there are {len(training)} questions; lower it")
         library = LabelledLibrary(context.evidence, ())
         # An attacker that knows the defence is honest while agents are watched.
         watched = await calibrate(context) if context.plan.watched_questions else ()
-        made = (make_topology(one, config, context.agents, {}, library, watched) for one in context.plan.methods)
-        found = await play(discussions, list(made), training)
-        (context.recorder.run.path / "game.json").write_text(json.dumps(found, indent=1) + "\n")
+        defences = []
+        for method in context.plan.methods:
+            defences.append(make_topology(method, config, context.agents, {}, library, watched))
+        game = await play(context, defences, training)
+        (context.recorder.run.path / FILE).write_text(json.dumps(game, indent=1) + "\n")
 
     def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, titles_of: TitlesOf, tracker: Tracker) -> bool:
-        found = json.loads((folder.path / "game.json").read_text())
-        pairs = tuple((f"{name}.{row['response']}", f"{name}.none") for name, row in found["defences"].items())
-        methods = tuple(name for pair in pairs for name in reversed(pair))
-        *_, lacking = conclude(plan, folder, dataset, titles_of, tracker, (methods, pairs), True, {"game": found})
+        game = json.loads((folder.path / FILE).read_text())
+        methods: list[str] = []
+        pairs = []
+        for name, row in game["defences"].items():
+            attacked = f"{name}.{row['response']}"
+            clean = f"{name}.none"
+            methods += [clean, attacked]
+            pairs.append((attacked, clean))
+        compared = (tuple(methods), tuple(pairs))
+        *_, lacking = conclude(plan, folder, dataset, titles_of, tracker, compared, True, {"game": game})
         print()
-        game_table(found, dataset.metric).print()
+        game_table(game, dataset.metric).print()
         return not lacking

@@ -1,9 +1,12 @@
 """A heat map of every edge's effect on the final answer."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 from matplotlib import colormaps
+from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
 
 from experiments.analysis.figures.style import drawing, heat, save
@@ -32,26 +35,46 @@ def edge_effects(metrics: Metrics) -> Figure:
     size = min(max(2.6, 0.3 * len(agents)), 6.0)
     figure = Figure(figsize=(1.8 + size * sum(widths) / len(agents), 1.4 + size), layout="constrained")
     panels = figure.subplots(1, len(kinds), squeeze=False, width_ratios=widths)[0]
-    # Orange and purple, unlike red and green, differ for readers with any colour vision.
-    colours = colormaps["PuOr_r"].with_extremes(bad=(0, 0, 0, 0))
     # 1 where all effects are zero, because a scale from 0 to 0 has no colours.
     most = max((abs(edge["answer_effect"]["mean"]) for edge in metrics["edges"]), default=0) or 1.0
     for axes, kind in zip(panels, kinds, strict=True):
-        receivers = ["decision"] if kind == "decision" else agents
-        # Mean effects [senders, receivers], NaN where there is no edge.
-        values = np.full((len(agents), len(receivers)), np.nan)
-        for edge in (edge for edge in metrics["edges"] if edge["kind"] == kind):
-            place = edge["sender"], 0 if kind == "decision" else edge["receiver"]
-            values[place] = edge["answer_effect"]["mean"]
-            if edge["answer_effect"]["shown"]:
-                axes.text(place[1] + 0.5, place[0] + 0.55, "*", ha="center", va="center", fontsize=11)
-        down = agents if len(agents) <= NAMED_AGENTS else []
-        across = receivers if len(receivers) <= NAMED_AGENTS else []
-        image = heat(axes, values, down, across, cmap=colours, vmin=-most, vmax=most, edgecolors="#DDDDDD")
-        axes.tick_params("x", rotation=90)
-        axes.label_outer()
-        axes.set_title(kind)
+        edges = [edge for edge in metrics["edges"] if edge["kind"] == kind]
+        image = _draw_kind(axes, kind, edges, agents, most)
     figure.colorbar(image, ax=list(panels), shrink=0.9, aspect=25, label="effect on the final answer")
     figure.supxlabel("receiver")
     figure.supylabel("sender")
     return figure
+
+
+def _draw_kind(axes: Axes, kind: str, edges: Sequence[Metrics], agents: Sequence[str], most: float) -> QuadMesh:
+    """Draws the edges of one kind, in colours for effects up to `most`. Returns the image."""
+    receivers = ["decision"] if kind == "decision" else agents
+    # Mean effects [senders, receivers], NaN where there is no edge.
+    effects = np.full((len(agents), len(receivers)), np.nan)
+    for edge in edges:
+        sender = edge["sender"]
+        receiver = 0 if kind == "decision" else edge["receiver"]
+        effects[sender, receiver] = edge["answer_effect"]["mean"]
+        if edge["answer_effect"]["shown"]:
+            axes.text(receiver + 0.5, sender + 0.55, "*", ha="center", va="center", fontsize=11)
+    # Orange and purple, unlike red and green, differ for readers with any colour vision.
+    colours = colormaps["PuOr_r"].with_extremes(bad=(0, 0, 0, 0))
+    image = heat(
+        axes,
+        effects,
+        _readable(agents),
+        _readable(receivers),
+        cmap=colours,
+        vmin=-most,
+        vmax=most,
+        edgecolors="#DDDDDD",
+    )
+    axes.tick_params("x", rotation=90)
+    axes.label_outer()
+    axes.set_title(kind)
+    return image
+
+
+def _readable(names: Sequence[str]) -> Sequence[str]:
+    """Names of an axis; none where they are too many to be read."""
+    return names if len(names) <= NAMED_AGENTS else []

@@ -5,7 +5,7 @@ An effect is the score with an edge minus the score without it, of one question:
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -55,11 +55,16 @@ class Removals:
     def of(cls, answers: Answers, names: Sequence[str], questions: Sequence[str]) -> Self:
         """Compares the full graph with those of `names`. A question on which any of them failed is left out."""
         full = answers[FULL].reindex(questions).dropna(subset="utility")
-        graphs = [answers[name].reindex(full.index) for name in names]
-        effects = np.array([full["utility"] - graph["utility"] for graph in graphs])
-        saved = np.array([(full["tokens"] - graph["tokens"]).mean() for graph in graphs])
-        known = np.isfinite(effects).all(axis=0)
-        return cls(list(full.index[known]), effects[:, known], saved, full["cluster"].to_numpy()[known])
+        effects = []
+        saved = []
+        for name in names:
+            graph = answers[name].reindex(full.index)
+            effects.append(full["utility"] - graph["utility"])
+            saved.append((full["tokens"] - graph["tokens"]).mean())
+        matrix = np.array(effects)
+        answered = np.isfinite(matrix).all(axis=0)
+        clusters = full["cluster"].to_numpy()[answered]
+        return cls(list(full.index[answered]), matrix[:, answered], np.array(saved), clusters)
 
 
 def redundant(effects: Floats) -> Bools:
@@ -86,34 +91,37 @@ def summarise(
     effects = removals.effects
     can_go = redundant(effects)
     tested = measured_effects(effects, removals.clusters)
-    rows = [
-        {
+    rows = []
+    for place, edge in enumerate(edges):
+        row = {
             **edge._asdict(),
             "name": edge.name(agents),
             "redundant": bool(can_go[place]),
             "tokens_saved": rounded(removals.saved[place]),
             "answer_effect": rounded(tested[place]),
         }
-        for place, edge in enumerate(edges)
-    ]
+        rows.append(row)
+
     kinds: dict[str, Metrics] = {}
     learners: dict[str, dict[str, Metrics]] = {learner: {} for learner in cuts}
     for kind, places in by_kind(edges).items():
         kinds[kind] = rounded(_counts(effects[places], can_go[places], [tested[place] for place in places]))
-        for learner, learned in cuts.items():
+        for learner, learner_cuts in cuts.items():
             # Edges that it could have cut: its cuts are compared with Definition 1, and its scores with the effects.
-            candidates = [place for place in places if not np.isnan(learned.scores[place])]
+            candidates = [place for place in places if not np.isnan(learner_cuts.scores[place])]
             if candidates:
+                candidate_kinds = [edges[place].kind for place in candidates]
                 draws = derive_seed(seed, "chance", learner, kind)
-                names = [edges[place].kind for place in candidates]
-                agreed = agreement(learned.cut[candidates], can_go[candidates], names, draws)
-                ranked = rank_correlation(learned.scores[candidates], effects[candidates].mean(1))
-                learners[learner][kind] = rounded({**agreed, "rank_correlation": ranked})
+                row = agreement(learner_cuts.cut[candidates], can_go[candidates], candidate_kinds, draws)
+                mean_effects = effects[candidates].mean(1)
+                row["rank_correlation"] = rank_correlation(learner_cuts.scores[candidates], mean_effects)
+                learners[learner][kind] = rounded(row)
+
     held_out = answers[FULL].index.difference(removals.questions)
     return {
         "questions": len(removals.questions),
         "held_out": len(held_out),
-        "calls": int(sum(of_graph["calls"].sum() for of_graph in answers.values())),
+        "calls": int(sum(graph_answers["calls"].sum() for graph_answers in answers.values())),
         "least_questions": least_clusters(len(edges)),
         "edges": rows,
         "kinds": kinds,
@@ -218,24 +226,30 @@ def agreement(cut: Bools, is_redundant: Bools, kinds: Sequence[str], seed: int) 
     total = int(cut.sum())
     hits = int((cut & is_redundant).sum())
     can_go = int(is_redundant.sum())
-    row: dict[str, Any] = {"edges": len(edges), "cut": total, "redundant": can_go}
-    row["precision"] = hits / total if total else None
-    row["recall"] = hits / can_go if can_go else None
-    row["chance"] = row["chance95"] = None
+    precision = chance = chance95 = None
     if total:
+        precision = hits / total
         draw = np.random.default_rng(seed)
-        drawn = np.zeros(10_000)
+        random_hits = np.zeros(10_000)
         expected = 0.0
         # By kind: a learner that cuts mostly temporal edges must not gain from there being more redundant ones.
-        for _, of_kind in edges.groupby("kind", sort=False):
-            good = int(of_kind["redundant"].sum())
-            cuts = int(of_kind["cut"].sum())
+        for _, kind_edges in edges.groupby("kind", sort=False):
+            good = int(kind_edges["redundant"].sum())
+            cuts = int(kind_edges["cut"].sum())
             # The number of redundant ones among `cuts` drawn without replacement.
-            drawn += draw.hypergeometric(good, len(of_kind) - good, cuts, size=len(drawn))
-            expected += cuts * good / len(of_kind)
-        row["chance"] = expected / total
-        row["chance95"] = np.quantile(drawn / total, [0.025, 0.975]).tolist()
-    return row
+            random_hits += draw.hypergeometric(good, len(kind_edges) - good, cuts, size=len(random_hits))
+            expected += cuts * good / len(kind_edges)
+        chance = expected / total
+        chance95 = np.quantile(random_hits / total, [0.025, 0.975]).tolist()
+    return {
+        "edges": len(edges),
+        "cut": total,
+        "redundant": can_go,
+        "precision": precision,
+        "recall": hits / can_go if can_go else None,
+        "chance": chance,
+        "chance95": chance95,
+    }
 
 
 def graphs_left(
@@ -244,21 +258,21 @@ def graphs_left(
     """Measures every graph on the test questions. Each is tested against the full one."""
     held_out = {name: answers[name].drop(list(measured), errors="ignore") for name in readers}
     rows = {}
-    for name, of_graph in held_out.items():
-        utility, ci95 = mean_and_interval(of_graph, derive_seed(seed, "bootstrap", name))
+    for name, graph_answers in held_out.items():
+        utility, ci95 = mean_and_interval(graph_answers, derive_seed(seed, "bootstrap", name))
         row = {
             "utility": utility,
             "ci95": ci95,
             # Too high for graphs that these questions chose: the difference shows by how much.
             "measured_utility": answers[name]["utility"].reindex(measured).mean(),
-            "tokens": of_graph["tokens"].mean(),
-            "edges": of_graph["edges"].mean(),
+            "tokens": graph_answers["tokens"].mean(),
+            "edges": graph_answers["edges"].mean(),
             "readers": readers[name],
         }
         rows[name] = rounded(row)
     pairs = [(name, FULL) for name in held_out if name != FULL]
     tests = paired_tests(held_out, pairs, seed, "paired", margin)
-    tokens = {name: of_graph["tokens"].sum() for name, of_graph in held_out.items()}
+    tokens = {name: graph_answers["tokens"].sum() for name, graph_answers in held_out.items()}
     for pair, test in tests.items():
         test["tokens_saved"] = rounded(1 - tokens[pair.removesuffix(f" vs {FULL}")] / tokens[FULL])
     return {"methods": rows, "paired": tests}

@@ -27,11 +27,12 @@ from experiments.studies.behaviour.measure import (
     NOTHING,
     RELEVANT,
     Condition,
+    FoundEvidence,
     MisledAgent,
     ask_every_question,
     conditions,
+    evidence_under,
     find_evidence,
-    shown,
 )
 from run import main
 from tests.support.words import joined
@@ -59,13 +60,13 @@ def test_conditions_go_by_their_numbers_and_the_settings_name_each_once() -> Non
 
 
 def test_irrelevant_passages_stand_among_the_relevant_ones_whose_order_they_do_not_change() -> None:
-    found = sources("a", "b", "c", "d"), sources(*"uvwxyz")
-    alone = shown(found, Condition(RELEVANT), seed=1)
-    among = shown(found, Condition("irrelevant_5", irrelevant=5), seed=1)
+    evidence = FoundEvidence(sources("a", "b", "c", "d"), sources(*"uvwxyz"))
+    alone = evidence_under(Condition(RELEVANT), evidence, seed=1)
+    among = evidence_under(Condition("irrelevant_5", irrelevant=5), evidence, seed=1)
     assert {source.id for source in among} == set("abcduvwxy")
     assert [source for source in among if source in alone] == list(alone)
     assert among[:4] != alone
-    assert shown(found, Condition(NOTHING, irrelevant=None), seed=1) == ()
+    assert evidence_under(Condition(NOTHING, irrelevant=None), evidence, seed=1) == ()
 
 
 @pytest.mark.slow
