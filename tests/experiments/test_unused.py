@@ -172,7 +172,7 @@ def test_no_example_of_the_readme_is_refused(monkeypatch: pytest.MonkeyPatch) ->
         config, overrides = load_overrides(arguments)
         assert overrides is not None
         for name in filter(None, (config.model.key_env, config.judge.get("key_env"))):
-            monkeypatch.setenv(name, "a key")
+            monkeypatch.setenv(name, "a-key")
         assert config.is_sweep or noted(overrides, plan_of(config)) == [], arguments
 
 
