@@ -47,37 +47,25 @@ def noted(overrides: Overrides, plan: Plan, trials: Sequence[Varied] = ()) -> li
     [
         (["data=scienceqa", "data.root=/x", "data.selection=paper"], "data.selection"),
         (["data.root=/x", "data.allow_links=true"], "data.root"),
-        ([*DATA, "data.split=val"], "data.split"),
         (["model.name=Qwen/Qwen2.5-VL-7B-Instruct"], "model.name"),
-        (["model=vllm", "model.name=x", "model.base_url=http://x/v1"], "model.base_url"),
-        ([*OPENAI, "model.replicas=8"], "model.replicas"),
         (["model.abilities.pictures=false"], "model.abilities.pictures"),
         ([*OPENAI, "reader.error_rate=0"], "reader.error_rate"),
         (["judge_rubric=graded"], "judge_rubric"),
-        (["judge=reader", "judge.base_url=http://x/v1"], "judge.base_url"),
         (["roles.text_critic.model.base_url=http://x/v1"], "roles.text_critic.model.base_url"),
         (["attack.number=2"], "attack.number"),
-        (["attack=response", "attack.share=0.9"], "attack.share"),
         (["attack=response", "attack.agents=[0]", "attack.number=3"], "attack.number"),
-        (["attack=tamper", "attack.number=3"], "attack.number"),
-        (["retrieval.gleaning=2", "methods=[hm_rag]"], "retrieval.gleaning"),
         (["retrieval.graph=model"], "retrieval.graph"),
-        (["retrieval.web=none"], "retrieval.web"),
         (["retrieval.web_file=x", "methods=[hm_rag]"], "retrieval.web_file"),
         (["systems.paths=9"], "systems.paths"),
         (["roles.text_critc.instruction=hi"], "roles.text_critc.instruction"),
-        (["roles.visual_critics.form=[{name: Doubt}]"], "roles.visual_critics.form"),
-        (["methods=[single]", "systems.epsilon=3"], "systems.epsilon"),
         (["methods=[hm_rag_vector]", "systems.consistency=majority"], "systems.consistency"),
         (["defence.dropped=2"], "defence.dropped"),
         (["methods=[cot]", "sweep.axes.systems.paths=[1,2]"], "sweep: systems.paths"),
-        (["methods=[full]", "sweep.axes.learner.epsilon=[0.1,0.2]"], "sweep: learner.epsilon"),
         (["sweep.axes.data.task=[informative,damage]"], "sweep: data.task"),
         (["redundancy.questions=3"], "redundancy.questions"),
         (["sweep.parallel=4"], "sweep.parallel"),
         (["sweep.search=random", "sweep.stop=asha"], "sweep.search"),
         (["sweep.seeds=2", "sweep.samples=5"], "sweep.samples"),
-        (["sweep.seeds=2", "sweep.grace=3"], "sweep.grace"),
         *(
             (["experiment=planted", f"{key}={value}"], key)
             for key, value in (("data.limit", 5), ("topology.rounds", 4))
@@ -86,7 +74,6 @@ def noted(overrides: Overrides, plan: Plan, trials: Sequence[Varied] = ()) -> li
             (["experiment=recall", f"{key}={value}"], key)
             for key, value in (("systems.paths", 2), ("agents.retries", 9))
         ),
-        (["experiment=recall", "retrieval.graph=model"], "retrieval.graph"),
         *(
             (["experiment=behaviour", f"{key}={value}"], key)
             for key, value in (("ablation", "no_inter"), ("learner.epsilon", 2))

@@ -1,10 +1,12 @@
-"""What goes wrong with the files of a data set, by class: each changes one file of a folder."""
+"""What goes wrong with the content of a data set's files, by class: each changes one file.
+
+Other encodings, links, pipes and missing files are examples in `test_hostile_files.py` and `test_every_data_set.py`.
+"""
 
 import gzip
 import json
 import os
 import re
-import shutil
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -29,8 +31,6 @@ ODD = st.one_of(
 )
 # Bytes that take no room on a disk.
 SPARSE = [1, 2**20, 2**31, 20 * 2**30]
-LINKS = 60  # one after another: more than a system follows
-DEPTH = 600  # folders: as many as Python's `rmtree` takes away
 ODD_TEXT = ODD.filter(lambda value: isinstance(value, str))
 RAW_TEXTS = st.sampled_from(["[" * 100_000, '{"a":' * 50_000, "9" * 10_000, "NaN", "1e999", "-" * 9, "'x'", "tru", '"'])
 
@@ -161,12 +161,6 @@ def truncation(path: Path, draw: Draw) -> None:
     path.write_bytes(content[: draw(NUMBER) % max(1, len(content))])
 
 
-def encoding(path: Path, draw: Draw) -> None:
-    """A byte order mark, or another encoding."""
-    text = read(path).decode("latin-1")
-    write(path, text.encode(draw(st.sampled_from(["utf-8-sig", "utf-16", "utf-32", "cp037", "utf-7"]))))
-
-
 def size(path: Path, draw: Draw) -> None:
     """A line, a sheet, a picture or a name without end."""
     if is_sheet(path):
@@ -199,23 +193,6 @@ def _rewrite_sheet(path: Path, tail: str) -> None:
             packed.writestr(part, new)
 
 
-def kind(path: Path, draw: Draw) -> None:
-    """Nothing, a folder, a named pipe or a link where a file should be."""
-    what = draw(st.sampled_from(["nothing", "folder", "pipe", "device", "secret", "itself"]))
-    path.unlink()
-    if what == "folder":
-        path.mkdir()
-    elif what == "pipe":
-        os.mkfifo(path)
-    elif what == "device":
-        path.symlink_to("/dev/zero")
-    elif what == "itself":
-        path.symlink_to(path)
-    elif what == "secret":
-        outside = path.parents[len(path.parents) - 1] / "etc" / "hostname"
-        path.symlink_to(outside)
-
-
 def sparse(path: Path, draw: Draw) -> None:
     """Gigabytes of nothing follow, or are all there is, which take no room on the disk."""
     if draw(st.booleans()):
@@ -223,36 +200,6 @@ def sparse(path: Path, draw: Draw) -> None:
     os.truncate(path, path.stat().st_size + draw(st.sampled_from(SPARSE)))
 
 
-def tree(path: Path, draw: Draw) -> None:
-    """Links within the release that lead to one another, to the folder above or to a thousand names; deep folders."""
-    folder = path.parent
-    match draw(st.sampled_from(["chain", "above", "many", "deep"])):
-        case "chain":
-            path.rename(folder / "link0")
-            for number in range(length := draw(st.sampled_from([2, LINKS]))):
-                (folder / f"link{number + 1}").symlink_to(f"link{number}")
-            path.symlink_to(f"link{length}")
-        case "above":
-            for name in ("above", "again"):
-                (folder / name).symlink_to(draw(st.sampled_from([".", "..", folder])))
-        case "many":
-            for number in range(1_000):
-                (folder / f"many{number}{path.suffix}").symlink_to(path.name)
-        case _:
-            (below := folder.joinpath(*["d"] * DEPTH)).mkdir(parents=True)
-            if draw(st.booleans()):
-                path.rename(below / path.name)
-
-
-def renamed(path: Path, draw: Draw) -> None:
-    """A file or its folder goes by another name."""
-    name = draw(st.sampled_from(["x", "a\nb", "a\x1b[2J", "é" * 120, "4#2", "..png", path.name.upper()]))
-    target = path.with_name(name)
-    if not target.exists():
-        shutil.move(path, target)
-
-
 MUTATIONS: dict[str, Callable[[Path, Draw], None]] = {
-    change.__name__: change
-    for change in (value, raw, structure, damage, truncation, encoding, size, sparse, kind, tree, renamed)
+    change.__name__: change for change in (value, raw, structure, damage, truncation, size, sparse)
 }

@@ -13,7 +13,7 @@ from actors.messages import Message, Question, Turn
 from topologies import graphs
 from topologies.baselines import constant_wiring
 from topologies.topology import Wired
-from topologies.wiring import Bools, Wiring, needed_turns, reading_weights
+from topologies.wiring import Wiring, needed_turns, reading_weights
 
 
 @settings(max_examples=60)
@@ -30,38 +30,6 @@ def test_reading_weights_are_a_softmax_over_the_senders_of_each_turn(
     assert np.allclose(
         reading_weights(edges, None, agents), (present / np.maximum(present.sum(1)[:, None], 1))[present]
     )
-
-
-def dense_needed(spatial: Bools, temporal: Bools, decision: Bools) -> Bools:
-    """By following every edge backwards, one at a time."""
-    rounds = len(spatial)
-    needed = np.zeros(spatial.shape[:2], dtype=bool)
-    needed[-1] = decision
-    for _ in range(needed.size):
-        for t in range(rounds):
-            needed[t] |= spatial[t][:, needed[t]].any(axis=1)
-            if t:
-                needed[t - 1] |= temporal[t][:, needed[t]].any(axis=1) | needed[t]
-    return needed
-
-
-@settings(max_examples=60)
-@given(agents=st.integers(1, 6), rounds=st.integers(1, 3), density=st.floats(0, 1), seed=st.integers(0, 2**31))
-def test_needed_are_the_turns_with_a_path_to_the_decision(agents: int, rounds: int, density: float, seed: int) -> None:
-    draw = np.random.default_rng(seed)
-    shape = (rounds, agents, agents)
-    spatial, temporal = np.triu(draw.random(shape) < density, 1), draw.random(shape) < density
-    temporal[0] = False
-    decision = draw.random(agents) < 0.5
-    found = needed_turns(Wiring.of_matrices(spatial, temporal, decision))
-    assert np.array_equal(found, dense_needed(spatial, temporal, decision))
-    # Those who take no part in a round have no edges in it, and are remembered across it.
-    speaks = draw.random((rounds, agents)) < 0.7
-    spatial &= speaks[:, :, None] & speaks[:, None]
-    temporal[1:] &= speaks[:-1, :, None] & speaks[1:, None]
-    decision &= speaks[-1]
-    wiring = Wiring.of_matrices(spatial, temporal, decision, speaks=speaks)
-    assert np.array_equal(needed_turns(wiring), dense_needed(spatial, temporal, decision) & speaks)
 
 
 @pytest.mark.parametrize("kind", ["spatial", "temporal"])

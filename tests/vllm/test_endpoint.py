@@ -137,17 +137,6 @@ async def test_kept_to_a_schema_the_server_writes_json_as_the_engine_in_this_pro
     assert [re.match(r'\{"reasoning":(?:"|null,")', text) is not None for text in there] == [True, True], there
 
 
-async def test_the_part_that_agents_share_is_served_from_the_prefix_cache(
-    served: OpenAIModel, question: Question
-) -> None:
-    fresh = dataclasses.replace(question, text="Which of the harbours has the fewest quays?")
-    first = await served.complete(request(fresh, "You count."))
-    second = await served.complete(request(fresh, "You doubt."))
-    # The rest is the role with the task and the form of the reply, which come last.
-    assert 0.7 < second.cached_tokens / second.prompt_tokens < 1
-    assert first.prompt_tokens == pytest.approx(second.prompt_tokens, abs=30)
-
-
 async def test_a_prompt_that_does_not_fit_is_too_long_and_says_what_would_fit(
     served: OpenAIModel, question: Question
 ) -> None:
@@ -156,11 +145,6 @@ async def test_a_prompt_that_does_not_fit_is_too_long_and_says_what_would_fit(
     assert reply.limit_tokens == CONTEXT_TOKENS - 12
     assert reply.prompt_tokens == 0 or reply.prompt_tokens > CONTEXT_TOKENS
     assert str(CONTEXT_TOKENS) in reply.error
-
-
-async def test_pictures_beyond_what_the_server_takes_are_told_in_words(served: OpenAIModel, question: Question) -> None:
-    reply = await served.complete(request(question, images=question.evidence[-2:] * 2))
-    assert (reply.stop, reply.error) == ("length", "")
 
 
 async def test_a_cancelled_request_leaves_the_engine(served: OpenAIModel, question: Question) -> None:

@@ -11,6 +11,7 @@ from actors.agents.roles import DECISION, DUMMY_SENTENCE, TEXTUAL, VISUAL
 from actors.errors import MemoryLost, ModelError, ModelLost
 from actors.messages import Completion, Heard, Kind, Modality, Question, Request, Role, Source, Status, Turn, Usage
 from actors.settings import AgentSettings
+from tests.support.models import Scripted
 from tests.support.paths import ROOT
 
 REPLY = "Reasoning: [t1] says so.\nAnswer: Tarn Hollow\nConfidence: 0.75"
@@ -19,23 +20,6 @@ SOURCES = (
     Source("i1", "i1", Kind.IMAGE, "A poster", "Two boats.", "poster.png"),
 )
 QUESTION = Question("q1", "Where was Ana Brix born?", evidence=SOURCES)
-
-
-class Scripted:
-    """Replies one after another, the last one again and again; an exception is raised."""
-
-    def __init__(self, *replies: str | Completion | Exception) -> None:
-        self._replies = list(replies)
-        self.requests: list[Request] = []
-
-    async def complete(self, request: Request) -> Completion:
-        self.requests.append(request)
-        reply = self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
-        if isinstance(reply, Exception):
-            raise reply
-        if isinstance(reply, Completion):
-            return reply
-        return Completion(request.id, reply, prompt_tokens=10, completion_tokens=3, cached_tokens=8)
 
 
 def turn(number: int = 1, recall: int = 0, heard: tuple[Heard, ...] = (), agent: str = "text_critic") -> Turn:
@@ -228,18 +212,6 @@ async def test_an_agent_recalls_its_own_earlier_turn_in_the_same_discussion_only
     await agent.take(turn(1))
     await agent.take(turn(2, recall=1))
     assert "[text_critic, round 1] [t1] says so. Answer: Tarn Hollow" in model.requests[1].own
-    agent.memory.forget(["d1"])
-    assert len(agent.memory) == 0
-
-
-async def test_an_instance_of_a_role_speaks_and_recalls_under_its_own_name() -> None:
-    model = Scripted(REPLY)
-    agent = RoleAgent(TEXTUAL[0], model)
-    first = (await agent.take(replace(turn(1), agent="text_critic_1"))).message
-    assert (first.id, first.agent) == ("1/text_critic_1", "text_critic_1")
-    await agent.take(replace(turn(2, recall=1), agent="text_critic_1"))
-    with pytest.raises(MemoryLost):
-        await agent.take(replace(turn(2, recall=1), agent="text_critic_2"))
     agent.memory.forget(["d1"])
     assert len(agent.memory) == 0
 

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from actors.agents.role_agent import RoleAgent
 from actors.messages import (
-    Completion,
     Field,
     FieldKind,
     Heard,
@@ -12,7 +11,6 @@ from actors.messages import (
     Message,
     Modality,
     Question,
-    Request,
     Role,
     Source,
     Status,
@@ -23,6 +21,7 @@ from actors.messages import (
 from actors.models import Model
 from actors.prompting.prompt import NO_ANSWER
 from actors.reader.reader import Reader, ReaderSettings
+from tests.support.models import Scripted
 
 FAULT = Field(FieldKind.SUMMARY, "one thing that is wrong", many=True, optional=True, label="Fault")
 STANDS = Field(FieldKind.SUMMARY, "what stands", label="What stands")
@@ -36,17 +35,6 @@ PASSAGE = Source("a", "d", Kind.TEXT, "Ana Brix", "Ana Brix was born in Benford.
 QUESTION = Question("q", "Where was Ana Brix born?", evidence=(PASSAGE,))
 
 
-class Scripted:
-    """Says what it is told to, and keeps what it was asked."""
-
-    def __init__(self, *texts: str) -> None:
-        self.texts, self.asked = list(texts), list[Request]()
-
-    async def complete(self, request: Request) -> Completion:
-        self.asked.append(request)
-        return Completion(request.id, self.texts.pop(0))
-
-
 async def said(role: Role, model: Model, heard: tuple[Message, ...] = (), question: Question = QUESTION) -> Message:
     turn = Turn("d", question, role.name, 1, 3, heard=tuple(Heard(message, 0.5) for message in heard))
     return (await RoleAgent(role, model).take(turn)).message
@@ -57,16 +45,16 @@ async def test_the_answer_in_a_role_s_own_form_is_its_answer() -> None:
     message = await said(CRITIC, model)
     assert (message.status, message.answer, message.confidence) == (Status.OK, "Benford", 0.7)
     assert message.values("Fault") == ("no source", "wrong year")
-    assert "Fault: <one thing that is wrong; one such line for each, or none>" in model.asked[0].own
-    assert "Answer the question." in model.asked[0].own
+    assert "Fault: <one thing that is wrong; one such line for each, or none>" in model.requests[0].own
+    assert "Answer the question." in model.requests[0].own
 
 
 async def test_a_form_without_an_answer_gives_none_and_that_is_no_failure() -> None:
     model = Scripted("Fact: Ana Brix | born in | Benford\nWhat stands: she was born there")
     message = await said(EXPERT, model)
     assert (message.status, message.answer, message.calls) == (Status.OK, None, 1)
-    assert NO_ANSWER in model.asked[0].own
-    assert "Answer" not in model.asked[0].own.partition("## Form")[2]
+    assert NO_ANSWER in model.requests[0].own
+    assert "Answer" not in model.requests[0].own.partition("## Form")[2]
 
 
 async def test_what_is_required_and_missing_is_asked_for_again() -> None:
@@ -80,7 +68,7 @@ async def test_colleagues_hear_every_field() -> None:
     first = await said(EXPERT, Scripted("Fact: Ana Brix | born in | Benford\nWhat stands: she was born there"))
     model = Scripted("Reasoning: so it is.\nAnswer: Benford\nConfidence: 0.9")
     await said(PLAIN, model, heard=(first,))
-    assert "Fact: Ana Brix | born in | Benford; What stands: she was born there" in model.asked[0].own
+    assert "Fact: Ana Brix | born in | Benford; What stands: she was born there" in model.requests[0].own
 
 
 async def test_a_task_keeps_the_form_that_it_brings() -> None:

@@ -16,8 +16,9 @@ from actors.autogen.agent import QuestionMessage, RoleChatAgent, message_of, tex
 from actors.autogen.client import ModelClient
 from actors.backends.model_choice import ModelChoice
 from actors.errors import MemoryLost
-from actors.messages import Completion, Heard, Kind, Message, Question, Request, Source, Status, Turn, derive_seed
+from actors.messages import Completion, Heard, Kind, Message, Question, Source, Status, Turn, derive_seed
 from actors.settings import AgentSettings
+from tests.support.models import Scripted
 
 REPLY = "Reasoning: [t1] says so.\nAnswer: Tarn Hollow\nConfidence: 0.75"
 SOURCE = Source("t1", "t1", Kind.TEXT, "Ana Brix", "She was born in Tarn Hollow.")
@@ -26,22 +27,12 @@ ASKED = QuestionMessage.of(QUESTION)
 ROLE = TEXTUAL[0]
 
 
-class Scripted:
-    def __init__(self, reply: str = REPLY, stop: str = "stop") -> None:
-        self.requests: list[Request] = []
-        self._reply, self._stop = reply, stop
-
-    async def complete(self, request: Request) -> Completion:
-        self.requests.append(request)
-        return Completion(request.id, self._reply, 10, 3, stop=self._stop, error="ill" if self._stop == "error" else "")
-
-
 def from_colleague(name: str, answer: str, round: int = 1, status: Status = Status.OK) -> TextMessage:
     return text_message(Message(f"{round}/{name}", name, round, f"I think {answer}.", answer, 0.5, status), name)
 
 
 async def test_it_says_what_the_simulator_s_agent_says_to_the_same_turn() -> None:
-    theirs, ours = Scripted(), Scripted()
+    theirs, ours = Scripted(REPLY), Scripted(REPLY)
     agent = RoleChatAgent(ROLE, ModelClient(theirs), weights={"a": 0.75, "b": 0.25}, seed=5)
     response = await agent.on_messages(
         [ASKED, from_colleague("a", "Salt Quay"), from_colleague("b", "Orm"), from_colleague("c", "Reed")],
@@ -62,7 +53,7 @@ async def test_plain_text_is_a_question_without_evidence_and_pictures_are_eviden
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    model = Scripted()
+    model = Scripted(REPLY)
     await RoleChatAgent(ROLE, ModelClient(model)).run(task="Where was Ana Brix born?")
     assert model.requests[0].shared == "## Question\nWhere was Ana Brix born?"
     pixels = Pillow.new("RGB", (2, 2))
@@ -72,7 +63,7 @@ async def test_plain_text_is_a_question_without_evidence_and_pictures_are_eviden
 
 
 async def test_a_new_question_starts_anew_and_the_same_question_goes_on() -> None:
-    model = Scripted()
+    model = Scripted(REPLY)
     agent = RoleChatAgent(ROLE, ModelClient(model))
     await agent.run(task=ASKED)
     await agent.on_messages([from_colleague("a", "Salt Quay")], CancellationToken())
@@ -83,9 +74,11 @@ async def test_a_new_question_starts_anew_and_the_same_question_goes_on() -> Non
 
 
 async def test_a_failed_turn_is_said_to_have_failed_and_heard_by_nobody() -> None:
-    result = await RoleChatAgent(ROLE, ModelClient(Scripted(stop="error"))).run(task=ASKED)
+    result = await RoleChatAgent(ROLE, ModelClient(Scripted(Completion("", "", stop="error", error="ill")))).run(
+        task=ASKED
+    )
     assert result.messages[-1].to_text() == "(failed: ill)"
-    model = Scripted()
+    model = Scripted(REPLY)
     agent = RoleChatAgent(TEXTUAL[1], ModelClient(model))
     failed = from_colleague("a", "Salt Quay", status=Status.FAILED)
     await agent.on_messages([ASKED, failed], CancellationToken())
@@ -93,7 +86,7 @@ async def test_a_failed_turn_is_said_to_have_failed_and_heard_by_nobody() -> Non
 
 
 async def test_it_remembers_what_the_role_said_under_its_earlier_names() -> None:
-    model = Scripted()
+    model = Scripted(REPLY)
     agent = RoleChatAgent(ROLE, ModelClient(model), "critic_2", round=2, weights={}, earlier=["critic_1"])
     with pytest.raises(MemoryLost):
         await agent.on_messages([ASKED], CancellationToken())
@@ -103,7 +96,7 @@ async def test_it_remembers_what_the_role_said_under_its_earlier_names() -> None
 
 
 async def test_our_roles_and_an_assistant_make_a_team() -> None:
-    model = Scripted()
+    model = Scripted(REPLY)
     client = ModelClient(model)
     assistant = AssistantAgent("helper", client, system_message="Help.")
     team = RoundRobinGroupChat([RoleChatAgent(ROLE, client), assistant, RoleChatAgent(VISUAL[0], client)], max_turns=4)

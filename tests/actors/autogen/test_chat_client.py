@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from autogen_agentchat.agents import AssistantAgent
 from autogen_core import CancellationToken, FunctionCall, Image
 from autogen_core.models import (
     AssistantMessage,
@@ -31,24 +30,10 @@ from actors.messages import Completion, Kind, Request, Source, Usage
 from actors.reader.reader import Reader, ReaderSettings
 from actors.settings import AgentSettings
 from tests.support.endpoint import Asked, Server, Told
+from tests.support.models import Scripted
 
 REPLY = "Reasoning: so.\nAnswer: Tarn Hollow\nConfidence: 0.5"
 ASK: list[LLMMessage] = [SystemMessage(content="Be brief."), UserMessage(content="Where was Ana born?", source="user")]
-
-
-class Scripted:
-    """Gives its completions one after another, the last one for ever; an exception is raised."""
-
-    def __init__(self, *replies: str | Completion | Exception) -> None:
-        self._replies = list(replies)
-        self.requests: list[Request] = []
-
-    async def complete(self, request: Request) -> Completion:
-        self.requests.append(request)
-        reply = self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
-        if isinstance(reply, Exception):
-            raise reply
-        return reply if isinstance(reply, Completion) else Completion(request.id, reply, 10, 3)
 
 
 def look_up(query: str) -> str:
@@ -178,7 +163,7 @@ async def test_a_call_that_failed_is_repeated_and_counted() -> None:
     client = ModelClient(model, AgentSettings(retries=1))
     await client.create(ASK)
     assert model.requests[0] == model.requests[1]
-    assert (client.calls, client.usage) == (1, Usage(2, 10, 0, 3))
+    assert (client.calls, client.usage) == (1, Usage(2, 10, 8, 3))
     with pytest.raises(ModelError, match="away"):
         await ModelClient(Scripted(ModelError("away")), AgentSettings(retries=1)).create(ASK)
 
@@ -301,11 +286,3 @@ async def test_an_endpoint_that_is_not_there_is_an_error_until_it_is() -> None:
         assert (await ModelClient(model).create(ASK)).content == REPLY
         assert isinstance(model, LazyEndpoint)
         await model.close()
-
-
-async def test_an_assistant_with_a_tool_asks_again_with_what_the_tool_returned() -> None:
-    model = Scripted('Call: {"tool": "look_up", "arguments": {"query": "Ana"}}', REPLY)
-    agent = AssistantAgent("helper", ModelClient(model), tools=[TOOL], max_tool_iterations=3)
-    result = await agent.run(task="Where was Ana Brix born?")
-    assert result.messages[-1].to_text() == REPLY
-    assert "[look_up]" in model.requests[1].own

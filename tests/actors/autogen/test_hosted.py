@@ -35,6 +35,7 @@ from actors.messages import (
     Usage,
 )
 from actors.reader.reader import Reader
+from tests.support.models import Scripted
 
 REPLY = "Reasoning: [t1] says so.\nAnswer: Tarn Hollow\nConfidence: 0.75"
 SOURCES = (
@@ -44,17 +45,6 @@ SOURCES = (
 )
 QUESTION = Question("q1", "Where was Ana Brix born?", evidence=SOURCES)
 TURN = Turn("d1", QUESTION, "text_critic", 1, seed=7)
-
-
-class Scripted:
-    def __init__(self, *replies: str | Completion) -> None:
-        self._replies = list(replies)
-        self.requests: list[Request] = []
-
-    async def complete(self, request: Request) -> Completion:
-        self.requests.append(request)
-        reply = self._replies.pop(0) if len(self._replies) > 1 else self._replies[0]
-        return reply if isinstance(reply, Completion) else Completion(request.id, reply, 10, 3)
 
 
 class Own(BaseChatAgent):
@@ -195,7 +185,7 @@ async def test_an_assistant_is_asked_what_the_role_would_ask_its_model_with_the_
     assert asked.own.startswith(usual.own)
     assert "Think of birthplaces." in asked.own
     assert message == expected
-    assert usage == Usage(1, 10, 0, 3)
+    assert usage == Usage(1, 10, 8, 3)
 
 
 async def test_a_visual_role_s_agent_sees_the_pictures() -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from actors.backends import openai_endpoint
 from actors.backends.model_settings import DeclaredAbilities, ModelSettings
 from actors.backends.openai_abilities import SCHEMA
 from actors.backends.openai_model import OpenAIModel
@@ -20,11 +19,6 @@ from tests.support.endpoint import Asked, Server, Told, completion
 
 REPLY = '{"colour": "red", "share": null, "numbers": [1], "calls": []}'
 REQUEST = Request("q", "", "Be brief.", "Which?", "You doubt.")
-
-
-@pytest.fixture(autouse=True)
-def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(openai_endpoint, "FIRST_PAUSE_S", 0.005)
 
 
 def refused(message: str, status: int = 400) -> Told:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from actors.backends import openai_endpoint, openai_model
+from actors.backends import openai_model
 from actors.backends.model_settings import DeclaredAbilities, ModelSettings, Usual
 from actors.backends.openai_model import OpenAIModel
 from actors.completions.cache import CachedModel, Reuse
@@ -26,9 +26,7 @@ Refuses = Callable[[dict[str, Any]], bool]
 
 
 @pytest.fixture(autouse=True)
-def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("FIRST_PAUSE_S", "FIRST_WAIT_S"):
-        monkeypatch.setattr(openai_endpoint, name, 0.005)
+def little_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PATIENCE_S", "PATIENCE_AT_START_S"):
         monkeypatch.setattr(openai_model, name, 0.005)
 

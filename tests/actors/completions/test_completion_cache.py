@@ -11,7 +11,7 @@ import sys
 import time
 import zlib
 from collections.abc import Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -149,54 +149,41 @@ async def test_memory_is_bounded_and_what_was_used_longest_ago_goes_first(folder
 
 # Keys
 
-words = st.text(max_size=8)
-sources = st.builds(Source, words, words, st.just(Kind.IMAGE), words, words, st.none() | words)
-pairs = st.tuples(sources, st.none() | st.binary(min_size=16, max_size=16))
-drawn = st.builds(
-    Request,
-    *[words] * 5,
-    seed=st.integers(0, 2**63),
-    temperature=st.floats(0, 2),
-    max_tokens=...,
-    schema=words,
-    likelihoods=st.booleans(),
-    rejected=words,
-    correction=words,
-)
-UNSEEN = ("id", "prefix", "images")
+SEEN = {
+    "system": "t",
+    "shared": "r",
+    "own": "what?",
+    "seed": 1,
+    "temperature": 0.5,
+    "max_tokens": 9,
+    "schema": "{}",
+    "likelihoods": True,
+    "rejected": "no",
+    "correction": "again",
+}
+UNSEEN = {"id": "b", "prefix": "another replica"}
 
 
-def visible(request: Request, model: str, shown: list[tuple[Source, bytes | None]]) -> tuple[object, ...]:
-    """All that a model can tell two requests apart by."""
-    values = tuple(getattr(request, field.name) for field in fields(Request) if field.name not in UNSEEN)
-    return model, values, [(s.id, s.title, s.text, digest) for s, digest in shown]
+def test_a_key_changes_with_each_value_that_a_model_can_see_and_with_no_other() -> None:
+    # What the parts say stands in `own`, and pictures count by their files.
+    assert {*SEEN, *UNSEEN, "parts", "images"} == {field.name for field in fields(Request)}
+    key = completion_key(ask("a"), "m", [])
+    changed = [completion_key(replace(ask("a"), **{name: value}), "m", []) for name, value in SEEN.items()]
+    assert len({key, completion_key(ask("a"), "n", []), *changed}) == len(SEEN) + 2
+    assert completion_key(replace(ask("a"), **UNSEEN), "m", []) == key
+    # A text that ends where another begins is no other request's.
+    whole, divided = ask("a", rejected="ab", correction="c"), ask("a", rejected="a", correction="bc")
+    assert completion_key(whole, "m", []) != completion_key(divided, "m", [])
 
 
-def key(request: Request, model: str, shown: list[tuple[Source, bytes | None]]) -> bytes:
-    values = {field.name: getattr(request, field.name) for field in fields(Request)}
-    return completion_key(Request(**{**values, "images": tuple(s for s, _ in shown)}), model, [d for _, d in shown])
+def test_a_key_changes_with_what_a_model_is_told_of_a_picture_and_with_the_order_of_pictures() -> None:
+    def key(*shown: Source) -> bytes:
+        return completion_key(ask("a", images=shown), "m", [bytes(16)] * len(shown))
 
-
-@pytest.mark.slow
-@given(drawn, drawn, words, words, st.lists(pairs, max_size=3), st.lists(pairs, max_size=3), st.data())
-@settings(max_examples=300)
-def test_a_key_changes_with_what_a_model_can_see_and_with_nothing_else(
-    one: Request,
-    other: Request,
-    model: str,
-    other_model: str,
-    shown: list[tuple[Source, bytes | None]],
-    other_shown: list[tuple[Source, bytes | None]],
-    data: st.DataObject,
-) -> None:
-    swapped = data.draw(st.sets(st.sampled_from([field.name for field in fields(Request)])))
-    values = {field.name: getattr(other if field.name in swapped else one, field.name) for field in fields(Request)}
-    changed = Request(**values)
-    new_model = data.draw(st.sampled_from([model, other_model]))
-    moved = [(Source(s.id, "doc", s.kind, s.title, s.text, "elsewhere"), digest) for s, digest in shown]
-    new_shown = data.draw(st.sampled_from([shown, moved, other_shown, shown[::-1]]))
-    same = visible(one, model, shown) == visible(changed, new_model, new_shown)
-    assert (key(one, model, shown) == key(changed, new_model, new_shown)) == same
+    lake, hill = picture(None), replace(picture(None), id="i2")
+    told = [replace(lake, **{name: "other"}) for name in ("id", "title", "text")]
+    assert len({key(), key(lake), key(lake, hill), key(hill, lake), *map(key, told)}) == 7
+    assert key(replace(lake, doc="other", image="elsewhere.png")) == key(lake)
 
 
 async def test_pictures_count_by_what_is_in_their_files(tmp_path: Path, reuse: Reuse) -> None:

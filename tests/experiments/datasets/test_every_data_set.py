@@ -79,6 +79,7 @@ def test_splits_sources_and_scores_conform(kind: str, root: Path) -> None:
     check_dataset(opened(kind, root))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [*FILES, "tatqa:containment"])
 @settings(derandomize=True, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(answer=answers)

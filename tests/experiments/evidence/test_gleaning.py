@@ -107,6 +107,7 @@ async def test_a_long_source_is_asked_about_in_parts_whose_triples_are_joined_ea
     assert len({triple.id for triple in stated}) == len(stated)
 
 
+@pytest.mark.slow
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=40), st.integers(5, 60))
 def test_parts_are_the_whole_text_and_end_with_sentences(lengths: list[int], most: int) -> None:
     text = " ".join(" ".join(["Word"] + ["word"] * (n - 2) + ["end."] * (n > 1)) + "." * (n == 1) for n in lengths)

@@ -25,6 +25,7 @@ from experiments.records.failures import Breaker, FailureSettings
 from experiments.records.progress import Progress
 from experiments.records.recorder import JUDGEMENTS, RunFolder
 from tests.support.fake_run import FACTS, METHODS, item, make_run
+from tests.support.models import Scripted
 
 QUESTIONS = 6
 FORM, RUBRIC = GRADED.form, GRADED.text
@@ -32,27 +33,12 @@ ITEMS = {item(number).question.id: item(number) for number in range(QUESTIONS)}
 ASKED = Item(Question("q", "Who directed it?"), ("Mira Holt", "Paul Venn"))
 
 
-class Says:
-    """A model that says what it is told to, one reply after another, and then the last one for ever."""
-
-    def __init__(self, *replies: str | ModelError | Completion) -> None:
-        self.requests: list[Request] = []
-        self._replies = replies
-
-    async def complete(self, request: Request) -> Completion:
-        self.requests.append(request)
-        said = self._replies[min(len(self.requests), len(self._replies)) - 1]
-        if isinstance(said, ModelError):
-            raise said
-        return said if isinstance(said, Completion) else Completion(request.id, said, 10, 2)
-
-
 async def grade_of(reply: str | Completion) -> int | None:
     """The grade that a judge reads in a reply, where it gets the same once more when asked again."""
-    return (await Judge(Says(reply), "m").grade(ASKED, "Mira Holt")).grade
+    return (await Judge(Scripted(reply), "m").grade(ASKED, "Mira Holt")).grade
 
 
-class Able(Says):
+class Able(Scripted):
     """One that can be kept to a schema."""
 
     async def abilities(self) -> Abilities:
@@ -78,58 +64,33 @@ class Counted:
     ("reply", "grade"),
     [
         ("Reasoning: the same name\nGrade: 4", 4),
-        ("Reason: the same name\nGrade: 4", 4),
         ("**Grade:** 5", 5),
         ("grade : `3`.", 3),
         ('{\n  "reasoning": "so",\n  "grade": 2\n}', 2),
         ('{"reasoning": null, "grade": "2"}', 2),
-        ("Grade: **4**", 4),
-        ("Grade: [4]", 4),
-        ("Grade: 4/5", 4),
         ("Grade: **4**/5", 4),
-        ("Grade: 4 / 5.", 4),
         ("Grade: 4 out of 5", 4),
-        ("Grade: four out of five", None),
         ("Grade: 4 (out of 5)", 4),
-        ("Grade: 4 (on a scale of 1 to 5)", 4),
-        ("Grade: 4.0", 4),
         ("Grade: four", None),
         ("Grade: 4 - the name is right", None),
-        ("Grade: 4 (3 of 3 parts)", None),
         (f"{in_lines(FORM)}\n\nReasoning: no\nGrade: 1", 1),
         ("Grade: 2\nReason: so\nGrade: 2", 2),
-        ("__Grade__: 2", 2),
         ("<think>Grade: 2?\nGrade: 3?</think>\nGrade: 4", 4),
         ("Grade: 2?\n</think>\nGrade: 4", 4),
         ("4", 4),
-        ("**4/5**", 4),
         ("<think>so\nGrade: 2", None),
         ("Grade: 4 or 5", None),
-        ("Grade: four or five", None),
-        ("Grade: 4 (maybe 5)", None),
-        ("Grade: 4, 5", None),
         ("Grade: 4-5", None),
-        ("Grade: 4 – 5", None),
         ("Grade: 4.5", None),
-        ("Grade: 4.75", None),
-        ("Grade: 4,7", None),
-        ("Grade: 4 and a half", None),
         ("Grade: 45", None),
-        ("Grade: .4", None),
         ("Grade: 0", None),
         ("Grade: -3", None),
-        ("Grade: 4/10", None),
-        ("Grade: 4 out of ten", None),
         ("Grade: 4 (out of 10)", None),
         ("Grade: 5\nGrade: 1", None),
-        ("Grade: 5\nGrade: unsure", None),
         (in_lines(FORM), None),
         ("I would grade it 5", None),
         ("upgrade: 5", None),
-        ("-3", None),
         ("1. The reference names Mira Holt.", None),
-        ("1. The reference names Mira Holt.\nSo it is right.", None),
-        ("Two parts are missing.", None),
         ("", None),
     ],
 )
@@ -145,12 +106,6 @@ async def test_a_reply_that_was_cut_off_counts_without_its_last_line() -> None:
 
 async def test_a_grade_is_read_in_time_that_grows_with_the_reply_and_not_faster() -> None:
     assert await grade_of("\n \n*" * 100_000 + "</think>" * 9 + "\nGrade: 3") == 3
-
-
-def test_text_that_cannot_be_encoded_is_judged_all_the_same() -> None:
-    broken = "tower \ud83d\0"
-    asked = grading_request(Item(Question("q", broken), (broken,)), broken)
-    assert "tower \ufffd" in asked.own.encode().decode()
 
 
 def test_all_answers_to_a_question_share_everything_but_the_answer() -> None:
@@ -177,14 +132,14 @@ async def test_one_answer_given_by_many_is_judged_by_one_call(tmp_path: Path) ->
 
 
 async def test_no_answer_is_grade_1_without_asking() -> None:
-    model = Says("Grade: 5")
+    model = Scripted("Grade: 5")
     judgement = await Judge(model, "m").grade(ASKED, None)
     assert (judgement.grade, judgement.calls) == (1, 0)
     assert not model.requests
 
 
 async def test_a_reply_without_a_grade_gets_one_more_chance() -> None:
-    model = Says("It is right.", "Reasoning: right\nGrade: 4")
+    model = Scripted("It is right.", "Reasoning: right\nGrade: 4")
     judgement = await Judge(model, "m").grade(ASKED, "Mira Holt")
     assert (judgement.grade, judgement.reason, judgement.calls, judgement.prompt_tokens) == (4, "right", 2, 20)
     first, second = model.requests
@@ -195,7 +150,7 @@ async def test_a_reply_without_a_grade_gets_one_more_chance() -> None:
 
 
 async def test_a_repair_asks_for_the_grade_alone_and_keeps_the_reasoning() -> None:
-    model = Says("Reasoning: the name is right\nGrade: 4 or 5", "4")
+    model = Scripted("Reasoning: the name is right\nGrade: 4 or 5", "4")
     judgement = await Judge(model, "m").grade(ASKED, "Mira Holt")
     assert (judgement.grade, judgement.reason) == (4, "the name is right")
     assert "Reasoning" not in model.requests[1].correction
@@ -209,7 +164,7 @@ async def test_a_model_that_can_is_kept_to_a_schema_unless_text_is_asked_for() -
     assert first.schema == schema(FORM)
     assert first.own.endswith(as_json(FORM))
     assert second.schema == schema(replace(FORM, fields=tuple(field for field in FORM.fields if field.name == "Grade")))
-    in_text, cannot = Able("Grade: 5"), Says("Grade: 5")
+    in_text, cannot = Able("Grade: 5"), Scripted("Grade: 5")
     await Judge(in_text, "m", replies="text").grade(ASKED, "Mira Holt")
     await Judge(cannot, "m", replies="enforced").grade(ASKED, "Mira Holt")
     assert not in_text.requests[0].schema
@@ -229,7 +184,7 @@ async def test_a_model_that_can_is_kept_to_a_schema_unless_text_is_asked_for() -
     ],
 )
 async def test_a_verdict_of_yes_or_no_is_read_and_never_guessed(reply: str, correct: bool | None) -> None:
-    judgement = await Judge(Says(reply), "m").grade(ASKED, "Mira Holt", SAME_ANSWER)
+    judgement = await Judge(Scripted(reply), "m").grade(ASKED, "Mira Holt", SAME_ANSWER)
     assert (judgement.grade, judgement.correct) == ({True: 5, False: 1, None: None}[correct], correct is True)
     assert bool(judgement.error) == (correct is None)
 
@@ -274,7 +229,7 @@ def test_a_summary_says_what_its_rubric_calls_right(run: RunFolder) -> None:
 
 
 async def test_two_replies_without_a_grade_are_a_failure_that_is_not_correct() -> None:
-    model = Says("Grade: 4 or 5")
+    model = Scripted("Grade: 4 or 5")
     judgement = await Judge(model, "m").grade(ASKED, "Mira Holt")
     assert judgement.grade is None
     assert not judgement.correct
@@ -283,7 +238,7 @@ async def test_two_replies_without_a_grade_are_a_failure_that_is_not_correct() -
 
 
 async def test_a_call_that_failed_is_repeated_and_counted() -> None:
-    judge = Judge(Says(ModelError("gone"), "Grade: 5"), "m")
+    judge = Judge(Scripted(ModelError("gone"), "Grade: 5"), "m")
     assert (await judge.grade(ASKED, "Mira Holt")).grade == 5
     assert judge.usage.calls == 2
 
@@ -292,7 +247,7 @@ async def test_a_call_that_failed_is_repeated_and_counted() -> None:
     "reply", [ModelError("gone"), Completion("", "", stop="error", error="gone"), Completion("", "", stop="too_long")]
 )
 async def test_a_model_that_cannot_judge_makes_a_failure_with_its_reason(reply: ModelError | Completion) -> None:
-    judgement = await Judge(Says(reply), "m").grade(ASKED, "Mira Holt")
+    judgement = await Judge(Scripted(reply), "m").grade(ASKED, "Mira Holt")
     assert judgement.grade is None
     assert "gone" in judgement.error or "too_long" in judgement.error
     assert judgement.calls == 1
@@ -348,12 +303,6 @@ def test_what_was_judged_before_an_interruption_is_kept(run: RunFolder) -> None:
     assert model.calls == QUESTIONS * len(METHODS) - kept
 
 
-def test_judgements_of_another_judge_are_not_mixed_in(run: RunFolder) -> None:
-    judge_all(run, reader_judge())
-    with pytest.raises(UserError, match="another judge or with another rubric"):
-        judge_all(run, Judge(Reader(ReaderSettings()), "other"))
-
-
 def test_judgements_of_other_answers_are_refused(run: RunFolder) -> None:
     lines = judge_all(run, reader_judge()).splitlines(keepends=True)
     (run.path / JUDGEMENTS).write_bytes(b"".join(lines[::-1]))
@@ -387,7 +336,7 @@ def test_a_summary_holds_the_rubric_and_what_each_method_scored(run: RunFolder) 
 
 
 def test_judgements_that_failed_make_no_figure_and_are_shown(run: RunFolder) -> None:
-    judge_all(run, Judge(Says("no idea"), "m"))
+    judge_all(run, Judge(Scripted("no idea"), "m"))
     summary = summarise(run, replace(FACTS, pairs=()), "m")
     row = summary["methods"]["m3prune"]
     assert (row["acc_star"], row["grade"], row["failed"], row["calls"]) == (None, None, QUESTIONS, 2)
@@ -399,13 +348,3 @@ def test_a_summary_of_half_a_judgement_is_refused(run: RunFolder) -> None:
     (run.path / JUDGEMENTS).write_bytes(b"".join(lines[:-1]))
     with pytest.raises(ValueError, match=r"\b5 .*m3prune.*\b6 .*closed-book"):
         summarise(run, FACTS, "reader")
-
-
-def test_ids_differ_although_requests_are_alike() -> None:
-    model = Says("Grade: 5")
-    judge = Judge(model, "m")
-    for _ in range(2):
-        asyncio.run(judge.grade(ASKED, "Mira Holt"))
-    one, other = model.requests
-    assert one.id != other.id
-    assert replace(one, id="") == replace(other, id="")

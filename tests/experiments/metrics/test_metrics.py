@@ -89,6 +89,7 @@ def test_list_f1_by_hand(answer: str, gold: list[str], expected: float) -> None:
     assert list_f1(answer, gold) == pytest.approx(expected)
 
 
+@pytest.mark.slow
 @steady
 @given(golds, golds)
 def test_list_f1_finds_the_best_alignment(said: list[str], gold: list[str]) -> None:
@@ -109,6 +110,7 @@ def test_an_answer_that_lists_more_than_the_gold_is_right_by_containment_and_wro
     assert text_score(asked, None) == Score(0.0, 0.0, 0.0)
 
 
+@pytest.mark.slow
 @steady
 @given(golds)
 def test_the_gold_answer_itself_scores_one_everywhere(gold: list[str]) -> None:
@@ -119,6 +121,7 @@ def test_the_gold_answer_itself_scores_one_everywhere(gold: list[str]) -> None:
     assert list_f1(answer, gold) == pytest.approx(1.0)
 
 
+@pytest.mark.slow
 @steady
 @given(phrases, golds)
 def test_scores_are_in_the_unit_interval_and_strict_implies_lenient(answer: str, gold: list[str]) -> None:
@@ -164,6 +167,7 @@ def test_an_answer_names_one_choice_by_text_or_letter_or_none(answer: str, expec
     assert choice_of(answer, CHOICES) == expected
 
 
+@pytest.mark.slow
 @steady
 @given(st.lists(st.text(min_size=1, max_size=12), min_size=2, max_size=5, unique_by=lambda c: " ".join(c.split())))
 def test_every_choice_is_recognised_by_its_own_text(choices: list[str]) -> None:
@@ -171,6 +175,7 @@ def test_every_choice_is_recognised_by_its_own_text(choices: list[str]) -> None:
         assert choice_of(choice, choices) == index
 
 
+@pytest.mark.slow
 @steady
 @given(st.text(max_size=20))
 def test_an_unusable_answer_is_never_turned_into_a_choice(answer: str) -> None:

@@ -90,15 +90,14 @@ def contents(folder: RunFolder) -> dict[str, bytes]:
 
 ATTACKS = (
     ("attack=response", "attack.agents=[visual_critic]", "attack.clean=true"),
-    ("attack=input", "attack.agents=[1]"),
-    ("attack=response", "attack.agents=[text_critic]"),
-    ("attack=tamper", "attack.share=0.5"),
-    ("attack=misroute",),
     ("attack=corpus", "attack.clean=true"),
+    pytest.param(("attack=input", "attack.agents=[1]"), marks=pytest.mark.slow),
+    pytest.param(("attack=tamper", "attack.share=0.5"), marks=pytest.mark.slow),
+    pytest.param(("attack=misroute",), marks=pytest.mark.slow),
 )
 
 
-@pytest.fixture(scope="module", params=ATTACKS, ids=["-".join(words) for words in ATTACKS])
+@pytest.fixture(scope="module", params=ATTACKS, ids=" ".join)
 def attacked(request: pytest.FixtureRequest, output: Path) -> tuple[list[str], RunFolder]:
     words = list(request.param)
     return words, carry_out([*words, "concurrency=32"], output)

@@ -1,6 +1,5 @@
 """Bad input through the command line: one clear line on standard error, exit code 2, no traceback."""
 
-import json
 import re
 import shutil
 import socket
@@ -13,6 +12,7 @@ from experiments.config.saved import save
 from experiments.datasets.sample.release import write_sample
 from run import main
 
+ENDPOINT = ["model=openai", "model.name=x", "model.base_url=http://x/v1"]
 SLEEPER = ["experiment=mmqa_prune", "attack=sleeper"]
 LONG = "x" * 300  # letters of a name; file systems allow 255 bytes
 SHOWN = "x" * 20  # of them, as an error shows a long value
@@ -61,7 +61,6 @@ def test_without_words_some_experiments_are_named_and_help_lists_all_one_a_line(
         (["seed=1"], "experiment="),
         (["experiment=mmqa_prune", "data.limt=3"], "'data.limit'"),
         (["experiment=mmqa_prune", "data.kind=nothing"], "scienceqa"),
-        (["experiment=recall", "data=mmqq"], "'mmqa'"),
         (["experiment=mmqa_prune", "methods=[magic]"], "closed_book, single, full, chain"),
         (["experiment=mmqa_prune", "topology.text=[critik]"], "'critic'"),
         (["experiment=mmqa_prune", "data=scienceqa"], "data.root="),
@@ -74,16 +73,18 @@ def test_without_words_some_experiments_are_named_and_help_lists_all_one_a_line(
         (["experiment=mmqa_prune", "topology.text=[]", "topology.visual=[]"], "topology.text"),
         (["experiment=mmqa_prune", "methods=[m3prune_rloo]", "training.samples=1"], "training.samples=1"),
         (["experiment=mmqa_prune", "attack=sleeper", "attack.from_round=3"], "attack.from_round=3"),
-        (["experiment=mmqa_prune", "attack=sleeper", "attack.from_question=900"], "attack.from_question=900"),
-        ([*SLEEPER, "data.limit=20", "attack.from_question=30", "methods=[full]"], "attack.from_question=30"),
         ([*SLEEPER, "data.limit=50", "attack.from_question=70", "attack.when=evaluate"], "attack.from_question=70"),
         ([*SLEEPER, "attack.when=train", "attack.from_question=90", "pruning.steps=10"], "attack.from_question=90"),
-        (["experiment=mmqa_prune", "data.root=/tmp"], "data.root "),
         (["experiment=mmqa_prune", "replay.run=/tmp"], "replay.run"),
         (["experiment=mmqa_prune", "runtime=inline", "ray.address=auto"], "runtime=inline"),
         (["experiment=mmqa_prune", "methods=[anomaly]", "defence.dropped=9"], "defence.dropped=9"),
         (["experiment=mmqa_prune", "pruning.steps=100000"], "4,000"),
         (["experiment=mmqa_prune", "topology.instances=1000000000"], "topology.instances"),
+        (["experiment=mmqa_prune", "attack=response", "attack.agents=[nobody]"], "nobody"),
+        (["experiment=mmqa_prune", "systems.paths=2"], "systems.paths"),
+        (["experiment=mmqa_prune", *ENDPOINT, "model.key_env=NO_KEY"], "NO_KEY"),
+        (["experiment=mmqa_prune", "sweep.seeds=2", "retrieval.gleaning=2"], "retrieval.gleaning"),
+        (["experiment=recall", "sweep.seeds=2"], "sweep"),
         (["experiment=mmqa_prune", "sweep.axes.seed=[1,2]"], "sweep.seeds="),
         (["experiment=mmqa_prune", "sweep.axes.topology.rounds=[2,2]"], "sweep.axes.topology.rounds"),
         (["experiment=mmqa_prune", "sweep.seeds=9999", "sweep.axes.topology.rounds=[1,2]"], "19,998 trials"),
@@ -93,10 +94,11 @@ def test_without_words_some_experiments_are_named_and_help_lists_all_one_a_line(
         ),
     ],
 )
-def test_a_wrong_word_is_told_what_would_be_right(
+def test_a_wrong_word_is_told_what_would_be_right_and_leaves_nothing(
     words: list[str], says: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    assert says in refused(capsys, *words, f"output={tmp_path}", "wandb.mode=disabled")
+    assert says in refused(capsys, *words, f"output={tmp_path / 'new' / 'runs'}", "wandb.mode=disabled")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -150,28 +152,6 @@ def test_a_missing_data_file_is_named_with_where_to_get_it(
     error = refused(capsys, *recall(release, tmp_path))
     assert "MMQA_tables.jsonl" in error
     assert "github.com/allenai/multimodalqa" in error
-
-
-def test_a_truncated_data_file_is_named(release: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = release / "MMQA_texts.jsonl"
-    path.write_bytes(path.read_bytes()[:-40])
-    assert "MMQA_texts.jsonl" in refused(capsys, *recall(release, tmp_path))
-
-
-def test_a_broken_line_is_named_by_file_and_number(
-    release: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    good = json.dumps({"id": "a", "title": "A", "text": "b", "url": ""})
-    (release / "MMQA_texts.jsonl").write_text(f"{good}\n{{broken\n")
-    assert re.search(r"MMQA_texts\.jsonl.*line 2|MMQA_texts\.jsonl:2", refused(capsys, *recall(release, tmp_path)))
-
-
-def test_a_picture_that_cannot_be_decoded_is_named(
-    release: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    picture = min((release / "final_dataset_images").iterdir())
-    picture.write_bytes(b"not a picture")
-    assert picture.name in refused(capsys, *recall(release, tmp_path))
 
 
 def test_a_question_whose_sources_are_not_in_the_corpus_is_named(tmp_path: Path) -> None:

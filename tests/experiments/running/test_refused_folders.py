@@ -27,26 +27,6 @@ def left(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in folder.iterdir()) if folder.exists() else []
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        ["experiment=mmqa_prune", "methods=[magic]"],
-        ["experiment=mmqa_prune", "systems.paths=2"],
-        ["experiment=mmqa_prune", "attack=response", "attack.agents=[nobody]"],
-        ["experiment=mmqa_prune", "model=openai", "model.name=x", "model.base_url=http://x/v1", "model.key_env=NO_KEY"],
-        ["experiment=mmqa_prune", "data=mmqa", "data.root=/nowhere"],
-        ["experiment=recall", "data=scienceqa"],
-        ["experiment=planted", "planted.learners=[m3prune_rloo]", "training.samples=1"],
-        ["experiment=mmqa_prune", "sweep.axes.topology.rounds=[0,2]"],
-        ["experiment=mmqa_prune", "sweep.seeds=2", "retrieval.gleaning=2"],
-        ["experiment=recall", "sweep.seeds=2"],
-    ],
-)
-def test_a_wrong_configuration_or_data_set_leaves_nothing(words: list[str], tmp_path: Path) -> None:
-    assert main([*words, f"output={tmp_path / 'new' / 'runs'}", "wandb.mode=disabled"]) == 2
-    assert left(tmp_path) == []
-
-
 def test_a_folder_of_the_users_own_stays(tmp_path: Path) -> None:
     (kept := tmp_path / "kept").mkdir()
     assert main(["experiment=recall", "data=scienceqa", f"output={kept}", f"cache={tmp_path / 'cache'}"]) == 2

@@ -175,14 +175,6 @@ def test_a_run_that_keeps_no_completions_computes_all_and_ends_the_same(first: t
     assert spent(other).reused == 0
 
 
-def test_a_replay_ends_as_the_run_that_it_replays_and_says_whose_words_they_are(
-    first: tuple[Path, str], output: Path
-) -> None:
-    replayed, printed = ran(output, "judge=reader", "model=replay", f"replay.run={first[0]}", "runtime=inline")
-    assert_same_records(first[0], replayed, JUDGED)
-    assert "The model is the embedded reader" in printed
-
-
 def test_a_dry_run_counts_just_the_turns_that_the_run_then_records_and_leaves_no_folder(
     first: tuple[Path, str], output: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -215,15 +207,6 @@ def test_an_assistant_with_a_tool_holds_a_role_and_answers_from_what_the_tool_re
     assert {(turn.answer, turn.error) for turn in with_tool} == {("Tarn Hollow", "")}
     assert all(turn.calls >= 2 for turn in with_tool), "one call to ask for the tool, one to answer"
     assert not any(turn.answer == "Tarn Hollow" for turn in turns if turn.agent != "text_critic")
-
-
-def test_a_run_against_an_endpoint_outlives_its_rate_limit(hosted: tuple[Path, str]) -> None:
-    assert REFUSED
-    metrics = json.loads((hosted[0] / "metrics.json").read_text())
-    assert (metrics["model"], metrics["judged"]["judge"]) == ("m", "m")
-    assert all(row["failed_turns"] == 0 for row in metrics["methods"].values())
-    assert all(row["failed"] == 0 for row in metrics["judged"]["methods"].values())
-    assert 0 < spent(hosted[0]).calls < spent(hosted[0]).calls + spent(hosted[0]).reused
 
 
 def test_the_roles_with_a_model_of_their_own_ask_that_one_and_no_other(tmp_path: Path) -> None:

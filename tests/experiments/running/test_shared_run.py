@@ -112,7 +112,9 @@ class Killed(Exception):
 
 # Of each step effects is recorded first and then m3prune, and a stage has three records: after 3 effects alone has
 # taken its first step, after 7 it alone has begun the second stage, after 11 it alone is left, to confirm its cut.
-@pytest.mark.parametrize("writes", [1, 3, 4, 7, 11, 12])
+@pytest.mark.parametrize(
+    "writes", [3, 7, pytest.param(1, marks=pytest.mark.slow), pytest.param(11, marks=pytest.mark.slow)]
+)
 def test_a_run_killed_between_the_records_of_a_step_goes_on_and_ends_the_same(
     shared: RunFolder, output: Path, monkeypatch: pytest.MonkeyPatch, writes: int
 ) -> None:

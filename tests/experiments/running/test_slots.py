@@ -72,20 +72,7 @@ async def test_a_learner_comes_before_others_that_waited_longer_and_learners_in_
     assert seen == ["first", "learner 0", "learner 1", "other"]
 
 
-async def test_where_learners_need_all_there_is_nothing_else_goes_on_beside_them() -> None:
-    slots = Slots(4)
-    holder = Holder(slots)
-    with slots.reserved(3), slots.reserved(3):
-        task, end = holder.start("other", learning=False)
-        await settle()
-        assert not holder.held
-    await settle()
-    assert holder.held == ["other"]
-    end.set()
-    await task
-
-
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(5))
 async def test_no_slot_is_lost_or_given_twice_whoever_is_cancelled_when(seed: int) -> None:
     random, slots = Random(seed), Slots(3)
     held = most = 0

@@ -73,16 +73,6 @@ def test_whoever_calls_next_stage_or_nobody_the_misleading_agent_is_found(smooth
     assert auc(learner) > 0.95
 
 
-def test_the_paper_s_stages_pass_by_themselves_too() -> None:
-    visual = np.array([m == "visual" for m in TEAM])
-    across = visual[:, None] != visual
-    learner = taught(5, variant=M3PRUNE, pruning=PruningSettings(steps=5))
-    assert learner.stage == 1
-    assert not learner.inference().temporal[across].any()
-    assert learner.sample(20).spatial[..., across].any()
-    assert (learner.stage, learner.step, learner.finished) == (2, 0, False)
-
-
 @pytest.mark.parametrize("variant", [EFFECTS, M3PRUNE])
 @pytest.mark.parametrize(
     ("team", "rounds", "k"),
@@ -99,11 +89,3 @@ def test_any_team_any_rounds_and_one_sample_will_do(variant: Variant, team: list
     assert edges.spatial.shape == edges.temporal.shape == (len(team), len(team))
     assert not np.isnan(learner.edge_scores().spatial).any()
     assert learner.inference_wirings().decision.any()
-
-
-def test_single_samples_of_many_questions_in_one_call_are_compared_with_one_another() -> None:
-    learner, discuss = Learner(TEAM), Simulator()
-    for _ in range(20):
-        wirings = learner.sample(40)
-        learner.learn(wirings, *discuss(wirings), groups=np.arange(40))
-    assert auc(learner) > 0.95

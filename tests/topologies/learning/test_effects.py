@@ -19,7 +19,6 @@ from topologies.learning.effects import (
     raw_effects,
     sender_effects,
     sender_means,
-    shrink,
     surprise,
 )
 from topologies.learning.learner import Learner
@@ -76,16 +75,6 @@ def test_a_sender_mean_weighs_edges_by_precision() -> None:
     assert found.variance.item() == pytest.approx(2 / 3)
     nothing = sender_means(Estimate(doubles([0, 0]), doubles([torch.inf, torch.inf])))
     assert (nothing.mean.item(), nothing.variance.item()) == (0, torch.inf)
-
-
-@given(st.floats(0.01, 10), st.floats(0.01, 10), st.floats(-5, 5), st.floats(-5, 5), st.floats(0, 4))
-def test_shrinking_lands_between_prior_and_value_and_leaves_less_variance(
-    scatter: float, variance: float, value: float, expected: float, prior_variance: float
-) -> None:
-    prior = Estimate(doubles(expected), doubles(prior_variance))
-    found = shrink(Estimate(doubles(value), doubles(variance)), prior, torch.tensor(scatter))
-    assert min(value, expected) - 1e-9 <= found.mean.item() <= max(value, expected) + 1e-9
-    assert 0 < found.variance.item() <= scatter + prior_variance + 1e-9
 
 
 def test_scatter_beyond_the_variances_is_found_and_none_is_never_certain() -> None:

@@ -92,11 +92,3 @@ def test_grades_are_t_statistics_of_differences_within_the_modality() -> None:
     assert grades(drawn.sum(0), (drawn**2).sum(0), torch.tensor([20.0]))[0] == pytest.approx(float(expected))
     # One question has no variance: its difference ranks agents, and is never significant.
     assert grades(*torch.tensor([[-0.5], [0.25], [1.0]]))[0] == -0.5
-
-
-def test_a_learner_goes_on_from_its_state() -> None:
-    learner = learned(COMPETENCE, own=True, final=False, steps=4)
-    again = Learner(TEAM, seed=3, variant=COMPETENCE)
-    again.load(learner.state())
-    assert all(np.array_equal(value, again.state()[name]) for name, value in learner.state().items())
-    np.testing.assert_array_equal(again.edge_scores().spatial, learner.edge_scores().spatial)

@@ -21,7 +21,18 @@ from topologies.learning.learner import Learner
 from topologies.learning.learner_settings import Decision, LearnerSettings, Noise, PruningSettings
 from topologies.learning.sampling import allowed_spatial, allowed_temporal
 from topologies.learning.spec import StepReport
-from topologies.learning.variants import AGENTDROPOUT, EFFECTS, M3PRUNE, ONCE, PROGRESSIVE, RLOO, Variant
+from topologies.learning.variants import (
+    AGENTDROPOUT,
+    AGENTPRUNE,
+    COMPETENCE,
+    EFFECTS,
+    GPTSWARM,
+    M3PRUNE,
+    ONCE,
+    PROGRESSIVE,
+    RLOO,
+    Variant,
+)
 from topologies.wiring import Bools, Wirings
 
 TEAM = ["text", "text", "text", "visual", "visual"]
@@ -332,7 +343,7 @@ def test_a_learned_decision_column_is_learned_and_pruned_in_the_last_stage() -> 
     assert learner.inference_wirings().decision[0].tolist() == (p > 0).tolist()
 
 
-@pytest.mark.parametrize("variant", [RLOO, EFFECTS, AGENTDROPOUT])
+@pytest.mark.parametrize("variant", [RLOO, EFFECTS, AGENTPRUNE, GPTSWARM, AGENTDROPOUT, COMPETENCE])
 def test_a_learner_resumed_from_its_state_goes_on_identically(variant: Variant, tmp_path: Path) -> None:
     settings = LearnerSettings(decision="learned")
     whole = Learner(TEAM, seed=4, variant=variant, settings=settings)

@@ -12,9 +12,7 @@ from torch import Generator, Tensor
 
 from topologies.learning.objective import alignment, credited_slope, leave_one_out, noise, nuclear_norm
 from topologies.learning.pruning_rules import largest
-from topologies.learning.sampling import allowed_spatial, allowed_temporal, sample_edges, sample_permutations
-
-OFF_DIAGONAL = ~torch.eye(3, dtype=torch.bool)
+from topologies.learning.sampling import allowed_spatial, sample_edges, sample_permutations
 
 
 def seeded(seed: int = 0) -> Generator:
@@ -100,12 +98,6 @@ def test_every_speaking_order_is_equally_likely() -> None:
     counts = orders.unique(dim=0, return_counts=True)[1]
     assert len(counts) == 6
     assert (counts - 2000).abs().max() < 5 * (12_000 * 5 / 36) ** 0.5
-
-
-def test_the_first_round_has_no_temporal_edges() -> None:
-    allowed = allowed_temporal(torch.ones(2, 2, dtype=torch.bool), 3, 4)
-    assert not allowed[:, 0].any()
-    assert allowed[:, 1:].all()
 
 
 @settings(max_examples=60)

@@ -201,18 +201,6 @@ def test_agentdropout_has_its_low_rank_term_in_the_second_stage_alone() -> None:
 
 
 @pytest.mark.parametrize("variant", OTHERS)
-def test_a_restored_one_goes_on_as_if_it_had_never_stopped(variant: Variant) -> None:
-    whole, first = made(variant), made(variant)
-    train(whole, 40)
-    train(first, 23)
-    second = made(variant)
-    second.load(first.state())
-    train(second, 17)
-    for name, array in whole.state().items():
-        np.testing.assert_array_equal(array, second.state()[name], name)
-
-
-@pytest.mark.parametrize("variant", OTHERS)
 def test_cutting_again_changes_nothing(variant: Variant) -> None:
     learner = made(variant)
     train(learner, 40)
