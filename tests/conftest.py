@@ -45,7 +45,8 @@ hypothesis_settings.load_profile("busy machine")
 
 # Minutes each, alone; files are handed out whole.
 LONG = """test_smoke.py test_sweep.py test_cluster.py test_planted.py test_run.py test_run_models.py test_data_sets.py
-test_systems.py""".split()
+test_systems.py test_guide.py test_received_folder.py test_defences.py test_shared_run.py test_twins.py
+test_unused.py""".split()
 
 
 @pytest.fixture(scope="session")

@@ -31,7 +31,7 @@ def without_own(words: list[str]) -> list[str]:
     return [word for word in words if not OWN.match(word)]
 
 
-@pytest.mark.smoke
+@pytest.mark.slow
 def test_readme_s_first_command_has_every_method_attacked_and_clean_in_one_table(
     tmp_path: Path, cache: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

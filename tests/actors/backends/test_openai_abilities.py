@@ -1,6 +1,5 @@
 """What a model behind an endpoint can do is found out when it starts, on a server that can more or less."""
 
-import asyncio
 import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -154,23 +153,3 @@ async def test_a_model_that_reads_no_pictures_gets_them_in_words(tmp_path: Path)
         await model.close()
     assert reply.text == "yes"
     assert "[3] flag: a red flag" in server.asked[0].json()["messages"][1]["content"]
-
-
-async def test_a_start_takes_two_round_trips() -> None:
-    """All probes have come before the first of them is answered."""
-    endpoint, waiting, released = Endpoint(), [0], []
-
-    async def handle(asked: Asked) -> Told:
-        if asked.path.endswith("/models") or len(server.asked) == 1:
-            return await endpoint.handle(asked)
-        waiting[0] += 1
-        while waiting[0] < 3:
-            await asyncio.sleep(0.01)
-        released.append(waiting[0])
-        return await endpoint.handle(asked)
-
-    async with Server(handle).running() as server:
-        model = OpenAIModel(ModelSettings(base_url=server.base_url, name="qwen", timeout_s=20))
-        await model.start()
-        await model.close()
-    assert released[0] == 3

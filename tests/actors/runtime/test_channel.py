@@ -85,19 +85,6 @@ async def test_items_travel_over_one_connection_and_none_waits_for_another(far: 
     assert far.looked == 1
 
 
-async def test_items_that_are_ready_together_are_sent_in_parts_that_grow_with_those_in_flight(far: Far) -> None:
-    await far.client("open")
-    far.batches.clear()
-    asking = [asyncio.ensure_future(far.client(number)) for number in range(1, 200)]
-    await until(lambda: len(far.begun) == 200)
-    sizes = list(map(len, far.batches))
-    assert sizes[0] == 2
-    assert sizes[:-1] == sorted(sizes[:-1])
-    assert max(sizes) > 10
-    far.gate.set()
-    assert await asyncio.gather(*asking) == list(range(1, 200))
-
-
 @pytest.mark.parametrize("size", [0, 1, 65_536, 5_000_000])
 async def test_items_of_any_size_arrive_whole(far: Far, size: int) -> None:
     value = os.urandom(size)

@@ -156,24 +156,6 @@ async def test_a_full_replica_spills_to_the_least_loaded_and_works_on_no_more_th
     assert max(far.model.most for far in fars) == 4
 
 
-async def test_a_replica_that_others_have_filled_is_full_for_a_sender_that_has_heard_of_it() -> None:
-    fars = replicas(2, 4, is_open=False)
-    first, second = (fars[i] for i in ranking("p", 2))
-    ann, ours = ReplicaPool([first.by_another()], capacity=4), [first.by_another(), second]
-    bob = ReplicaPool([ours[fars.index(far)] if far is first else far for far in fars], capacity=4)
-    first.model.open.set()
-    assert (await ReplicaPool([ours[0]], capacity=4).complete(request(0))).text == first.name
-    first.model.open.clear()
-    sent = [asyncio.ensure_future(ann.complete(request(n))) for n in range(4)]
-    await until(lambda: first.model.working == 4)
-    ours[0].complete._others_in_flight = 4  # what its next result would tell
-    sent += [asyncio.ensure_future(bob.complete(request(n))) for n in range(10, 13)]
-    await until(lambda: second.model.working + first.model.working == 7)
-    for far in fars:
-        far.model.open.set()
-    await asyncio.gather(*sent)
-
-
 @pytest.mark.parametrize("number", [1, 2])
 async def test_a_request_whose_replica_is_lost_is_sent_again_and_answered_once(number: int) -> None:
     fars = replicas(number)

@@ -19,12 +19,10 @@ from experiments.analysis.summary import summarise
 from experiments.config.loading import load
 from experiments.datasets.item import Item, Score
 from experiments.datasets.mh import ADVICE, Mh
-from experiments.jobs import plan_of
 from experiments.metrics.answer_metrics import PATH_METRICS, path_metrics
 from experiments.planning.topologies import make_topology
 from experiments.records.recorder import Recorder, RunFolder
-from experiments.running.inputs import open_dataset
-from tests.support.mh_release import LIST_HEADER, write_graph_of, write_sheet, write_small
+from tests.support.mh_release import write_graph_of, write_sheet, write_small
 from topologies.baselines import Single
 from topologies.method import Method, MethodContext
 
@@ -124,24 +122,6 @@ def test_edges_have_their_condition_and_either_name_of_the_sheet_will_do(root: P
     assert "Roarer | has subspecies | White Roarer" in triples
     assert "White Roarer | has attack | White Roarer Bite" in triples
     assert "Roarer | fears | Fire Element" in triples
-
-
-def test_what_is_missing_or_broken_is_named_in_one_line(root: Path) -> None:
-    with pytest.raises(UserError, match=r"data=mh needs data\.root"):
-        open_dataset(plan_of(load(["experiment=mh_mmkg", "data=mh"])), root)
-    (root / "mmkg" / "Roarer" / "Relations.xlsx").write_bytes(b"no sheet")
-    with pytest.raises(UserError, match=r"Relations\.xlsx .*spreadsheet"):
-        list(Mh.at(root).triples())
-    (root / "mmkg" / "Roarer" / "Relations.xlsx").unlink()
-    with pytest.raises(UserError, match=r"missing in .*Roarer/Relations.xlsx"):
-        list(Mh.at(root).triples())
-    write_sheet(root / "questions_mh" / "question_list.xlsx", LIST_HEADER[:-1], [["x"] * (len(LIST_HEADER) - 1)])
-    with pytest.raises(UserError, match=r"question_list\.xlsx.*\bType\b"):
-        list(Mh.at(root).evaluate())
-    shutil.rmtree(root / "mmkg")
-    write_sheet(root / "questions_mh" / "question_list.xlsx", LIST_HEADER, [])
-    with pytest.raises(UserError, match=r"missing in .*mmkg"):
-        Mh.at(root).check_files()
 
 
 def test_the_data_set_says_whether_the_edges_of_its_graph_lead_one_way() -> None:

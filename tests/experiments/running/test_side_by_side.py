@@ -85,7 +85,7 @@ def test_all_phases_together_hold_no_more_discussions_than_the_run_may(
     assert team.most <= 7  # two learners need two each
 
 
-@pytest.mark.parametrize("words", [["concurrency=1"], ["concurrency=64"]])
+@pytest.mark.parametrize("words", [["concurrency=1"], pytest.param(["concurrency=64"], marks=pytest.mark.slow)])
 def test_the_records_are_those_of_one_phase_after_another(
     beside: tuple[Watched, dict[str, bytes]], tmp_path: Path, words: list[str]
 ) -> None:

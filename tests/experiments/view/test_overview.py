@@ -133,7 +133,10 @@ def test_a_run_that_cannot_be_read_is_listed_with_its_problem(tmp_path: Path) ->
         assert len(Overviews(Root.open(str(tmp_path))).all()) == number + 1
 
 
-def test_lines_are_found_while_their_file_grows_is_cut_and_compressed(tmp_path: Path) -> None:
+def test_lines_are_found_while_their_file_grows_is_cut_and_compressed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jsonl, "COMPRESS_BYTES", 10_000)
     path = tmp_path / "x.jsonl"
     lines = LineIndex(path)
     assert list(lines.new()) == []

@@ -14,7 +14,6 @@ from tests.support.sessions import begin, finish, folder_of
 
 FOLDER = Path(__file__).parent
 SMALLEST = {
-    "attribution": ["--failures", "1", "--questions", "1"],
     "late_liars": ["--teams", "1"],
     "planted_gains": ["--studies", "1"],
     "spread_of_p": ["--teams", "1"],

@@ -71,7 +71,9 @@ def test_embeddings_show_the_kind_too() -> None:
     assert heard(learner.inference_wirings(directions)).tolist() == [1, 0]
 
 
-@pytest.mark.parametrize("effects", [(0.0, 0.0), (-0.3, -0.3), (0.2, 0.2)])
+@pytest.mark.parametrize(
+    "effects", [(-0.3, -0.3), *(pytest.param(pair, marks=pytest.mark.slow) for pair in ((0.0, 0.0), (0.2, 0.2)))]
+)
 def test_where_no_effect_depends_on_the_question_it_is_the_common_learner(effects: tuple[float, float]) -> None:
     learner, common = taught(effects), taught(effects, variant=EFFECTS, features=0)
     mine, theirs = learner.state(), common.state()
