@@ -67,7 +67,8 @@ def normalised(text: str) -> str:
             value = number_of(form)
             if value is not None:
                 # As the script does: 2019 in a text is not the 2019.0000 that `written` makes of a number alone.
-                words.append(str(value if re.search(r"\.\d|%", form) else int(value)))
+                has_fraction = re.search(r"\.\d|%", form)
+                words.append(str(value) if has_fraction else str(int(value)))
                 break
         else:
             words += re.sub(r"\b(?:a|an|the)\b", " ", without_punctuation).split()
@@ -99,11 +100,12 @@ def scaled(parts: tuple[str, ...]) -> Reading:
     amounts = []
     scales = set()
     for part in parts:
+        amount = part
         match = _WITH_SCALE.fullmatch(part)
-        has_scale = match is not None and number_of(match[1]) is not None
-        if match and has_scale:
+        if match is not None and number_of(match[1]) is not None:
+            amount = match[1]
             scales.add(match[2].lower())
-        amounts.append(match[1] if match and has_scale else part)
+        amounts.append(amount)
 
     last_has_scale = bool(parts) and amounts[-1] != parts[-1]
     if not last_has_scale or len(scales) > 1:

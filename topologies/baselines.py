@@ -120,7 +120,9 @@ def _on(graph: Callable[..., Edges[Ints]], description: str) -> Method:
     """Makes the method of one of `graphs`."""
 
     def make(context: MethodContext) -> Wired:
-        return wired(context, partial(graph, seed=context.seed) if graph in graphs.DRAWN else graph)
+        if graph in graphs.DRAWN:
+            return wired(context, partial(graph, seed=context.seed))
+        return wired(context, graph)
 
     return Method(graph.__name__, description, make)
 

@@ -145,7 +145,11 @@ def as_wirings(
     temporal = np.broadcast_to(np.asarray(edges.temporal, dtype=bool), shape).copy()
     # No round comes before the first.
     temporal[:, :1] = False
-    readers = np.broadcast_to(np.ones(agents, dtype=bool) if decision is None else decision, (k, agents)).copy()
+    if decision is None:
+        decision = np.ones(agents, dtype=bool)
+    readers = np.broadcast_to(decision, (k, agents)).copy()
+    if speaks is not None:
+        speaks = np.broadcast_to(speaks, (k, rounds, agents)).copy()
     return Wirings(
         spatial,
         temporal,
@@ -153,7 +157,7 @@ def as_wirings(
         order=np.broadcast_to(orders, (k, rounds, agents)).copy(),
         decision=readers,
         decision_allowed=readers,
-        speaks=None if speaks is None else np.broadcast_to(speaks, (k, rounds, agents)).copy(),
+        speaks=speaks,
     )
 
 

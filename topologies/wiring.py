@@ -196,8 +196,10 @@ def reading_weights(edges: Ints, probabilities: Floats | None, agents: int) -> F
     """Softmax of p [edges] over the senders that each turn hears (Eqs. 6, 10), float [edges]; None: all alike."""
     if not len(edges):
         return np.zeros(0)
+    if probabilities is None:
+        probabilities = np.ones(len(edges))
     # No shift by the maximum: probabilities are at most 1, so exp cannot overflow.
-    exponentials = np.exp(np.ones(len(edges)) if probabilities is None else probabilities)
+    exponentials = np.exp(probabilities)
     turns = edges[:, 0] * agents + edges[:, 2]
     weights: Floats = exponentials / np.bincount(turns, weights=exponentials)[turns]
     return weights

@@ -45,12 +45,17 @@ class Placebo:
         return await self._topology.answer(question, ask_with_substitutes, seed, sample)
 
 
+def words_in(trace: Trace) -> int:
+    """Counts the words of all messages."""
+    return sum(len(turn.content.split()) for turn in trace.turns)
+
+
 def substitutes(traces: Sequence[Trace], seed: int) -> dict[str, list[Trace]]:
     """Orders other discussions of about the same length for each question, by a seeded draw.
 
     Those with which it shares no evidence come first.
     """
-    words = {trace.question: sum(len(turn.content.split()) for turn in trace.turns) for trace in traces}
+    words = {trace.question: words_in(trace) for trace in traces}
     by_length = sorted(traces, key=lambda trace: (words[trace.question], trace.question))
 
     def rank(trace: Trace, candidate: Trace) -> tuple[bool, int]:

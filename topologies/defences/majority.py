@@ -28,11 +28,12 @@ class Majority:
         turns = await ask_together(ask, (discussion.turn(agent, 1) for agent in self.agents))
         # One usable answer makes a discussion; where all failed, it has the first failure's status.
         usable = any(turn.status is Status.OK for turn in turns)
+        status = Status.OK if usable else turns[0].status
         return discussion.trace(
             self.agents,
             turns,
             answer=vote(question, turns),
-            status=Status.OK if usable else turns[0].status,
+            status=status,
             decision=self.agents,
             certified=certified(votes_of(question, turns)),
         )

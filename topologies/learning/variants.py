@@ -110,8 +110,11 @@ class Variant:
     @property
     def reads(self) -> tuple[str, ...]:
         """Keys of settings that not every learner reads."""
-        terms = self.terms if self.estimator.is_gradient else frozenset()
-        return (*self.estimator.reads, *(key for term in sorted(terms) for key in OF_TERMS[term]))
+        keys = list(self.estimator.reads)
+        if self.estimator.is_gradient:
+            for term in sorted(self.terms):
+                keys.extend(OF_TERMS[term])
+        return tuple(keys)
 
 
 def _learned_graph(context: MethodContext) -> Topology:

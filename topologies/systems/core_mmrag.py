@@ -50,7 +50,10 @@ class CoreMmrag(System):
         evidence_of_pages = together(own_sources, *pages)
         numbers = {source.id: f"[{number}]" for number, source in enumerate(evidence_of_pages, 1)}
         # A page as a line of the task: its title, and the numbers by which its sources are shown.
-        lines = [f"{part[0].title}: {', '.join(numbers[source.id] for source in part)}" for part in pages]
+        lines = []
+        for sources_of_page in pages:
+            shown_as = ", ".join(numbers[source.id] for source in sources_of_page)
+            lines.append(f"{sources_of_page[0].title}: {shown_as}")
         task = Task(CHOOSE, (CHOSEN,), input_lines(FieldKind.CANDIDATE, lines, numbered=True))
         choice = await session.ask(SINGLE_AGENT, evidence=evidence_of_pages, task=task)
         page_sources, *_ = (*numbered(choice, FieldKind.SELECTED, pages), pages[0])

@@ -90,6 +90,11 @@ def page(source: Source) -> str:
 
 def numbered(message: Message, field: str, elements: Sequence[T]) -> tuple[T, ...]:
     """Returns the elements whose numbers (from 1) a field lists, each once. Other numbers are ignored."""
-    numbers = [int(number) for value in message.values(field) for number in re.findall(r"\d+", value)]
-    # A number named twice counts once; models also name numbers that were never shown.
-    return tuple(elements[number - 1] for number in dict.fromkeys(numbers) if 1 <= number <= len(elements))
+    chosen_elements: dict[int, T] = {}
+    for value in message.values(field):
+        for digits in re.findall(r"\d+", value):
+            number = int(digits)
+            # Models also name numbers that were never shown.
+            if 1 <= number <= len(elements):
+                chosen_elements[number] = elements[number - 1]
+    return tuple(chosen_elements.values())

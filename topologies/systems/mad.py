@@ -11,6 +11,7 @@ Zero-shot: hint and picture of the question, nothing retrieved.
 """
 
 from dataclasses import replace
+from itertools import chain
 
 from actors.messages import Field, FieldKind, Message, Modality, Role, Status, Task
 from topologies.method import system
@@ -77,7 +78,7 @@ class Debate(System):
             affirmative.append(await session.ask(AFFIRMATIVE.name, task=task, heard=negative, remembers=True))
             task = REPLY if round else OPPOSE
             negative.append(await session.ask(NEGATIVE.name, task=task, heard=affirmative, remembers=True))
-            debate = [message for turns in zip(affirmative, negative, strict=True) for message in turns]
+            debate = list(chain.from_iterable(zip(affirmative, negative, strict=True)))
             verdict = await session.ask(MODERATOR.name, task=PREFER, heard=debate, remembers=True)
             sides = verdict.values(SIDE.name)
             if sides and sides[-1] in (AFFIRMATIVE.name, NEGATIVE.name) and answer_of(verdict) is not None:

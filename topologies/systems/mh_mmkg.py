@@ -157,7 +157,7 @@ class MhMmkg(System):
             paths = await search.follow(await library.annotated(question))
 
         # Not `together`: each path is shown in full, even where it repeats an earlier one.
-        knowledge = [line for path in paths for line in search.written(path)]
+        knowledge = list(chain.from_iterable(search.written(path) for path in paths))
         instruction = SUMMARIZE if knowledge else ""
         if setting.captions == "offline":
             evidence = (*texts, *knowledge)
@@ -244,7 +244,10 @@ class GraphSearch:
                 if not directed:
                     nearest[edge.tail] = None
             # The graph's entities with the names that the topic agent gave, or else the nearest ones.
-            namesakes = [entity for entity in nearest if any(same(entity, name) for name in names)]
+            namesakes = []
+            for entity in nearest:
+                if any(same(entity, name) for name in names):
+                    namesakes.append(entity)
             topics = tuple(namesakes or nearest)
         if not topics:
             return ""

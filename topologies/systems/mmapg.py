@@ -351,7 +351,10 @@ def triples_of(message: Message, triples: Sequence[str]) -> tuple[InputLine, ...
 
 def findings_of(outcomes: Iterable[Sequence[Message]]) -> list[Message]:
     """Returns the findings of outcomes that no node's content holds: those before the message with the content."""
-    return [message for outcome in outcomes for message in outcome[:-1]]
+    findings: list[Message] = []
+    for outcome in outcomes:
+        findings.extend(outcome[:-1])
+    return findings
 
 
 METHODS = (
