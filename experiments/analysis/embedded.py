@@ -15,7 +15,7 @@ from itertools import chain
 from typing import Any
 
 from actors.messages import Trace, derive_seed
-from experiments.judging.judgements import judged
+from experiments.judging.judgements import judgement_records
 from experiments.records import attribution
 from experiments.records.recorder import RunFolder
 from experiments.records.records import LearningStep, Matrix, Scored, encode_trace
@@ -185,7 +185,7 @@ def _drawn(scores: Iterable[Iterable[Scored]], limit_turns: int) -> set[str]:
 def _remarks(run: RunFolder) -> dict[tuple[str, str], Entry]:
     """Reads the parts of entries that judgements and explanations make, by method and question."""
     remarks: dict[tuple[str, str], Entry] = {}
-    for line in judged(run):
+    for line in judgement_records(run):
         grade = line.judgement
         remarks[line.method, line.question] = {"grade": grade.grade, "judged": grade.reason or grade.error}
     for explained in attribution.explained(run):

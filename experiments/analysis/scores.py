@@ -15,7 +15,7 @@ from experiments.analysis.arrow_tables import run_tables
 from experiments.analysis.intervals import score_interval
 from experiments.config.config import Config
 from experiments.config.saved import read
-from experiments.judging.judgements import judged, similarities
+from experiments.judging.judgements import judgement_records, similarities
 from experiments.judging.rubric import CORRECT
 from experiments.records.recorder import RunFolder
 from experiments.records.trials import TRIALS, TrialResult
@@ -53,7 +53,7 @@ def read_judgements(run: RunFolder) -> pd.DataFrame:
     """
     names = ("method", "question", "judge", "grade", "calls", "prompt_tokens", "completion_tokens")
     values = attrgetter(*names[:3], *(f"judgement.{name}" for name in names[3:]))
-    judgements = pd.DataFrame(map(values, judged(run)), columns=names).astype({"grade": float})
+    judgements = pd.DataFrame(map(values, judgement_records(run)), columns=names).astype({"grade": float})
     judgements["acc_star"] = (judgements["grade"] >= CORRECT).astype(float)
     return judgements
 

@@ -13,7 +13,7 @@ from actors.agents.repair import ChangeRequest, ask_in_form
 from actors.backends.redaction import without_keys
 from actors.messages import Abilities, FieldKind, Grading, Request, Status, Usage, derive_seed
 from actors.models import Model, ModelResponse, abilities_of, complete_with_retries
-from actors.prompting.form import as_json, in_lines, schema
+from actors.prompting.form import as_json, in_lines, letters, schema
 from actors.prompting.prompt import CHOICES, QUESTION, REPLY_FORM, is_enforced
 from actors.prompting.safe_text import line_of_its_own, one_line, safe_line
 from actors.settings import Replies
@@ -22,7 +22,7 @@ from experiments.judging.rubric import CORRECT, GRADED, Rubric
 from experiments.records.records import Count
 
 REFERENCE = "## Reference answer"
-GIVEN = "## Answer to grade"
+GRADED_ANSWER = "## Answer to grade"
 RETRIES = 2  # of a failed call, before the judgement has failed
 MAX_TOKENS = 512  # the form needs a tenth of it; some judges reason before they grade
 
@@ -79,7 +79,8 @@ class Judge:
         """Grades an answer: 1 for None, without a request. An unreadable reply gets one more request."""
         if answer is None:
             return Judgement(1, "There is no answer.")
-        if self._abilities is None:  # asked once: they do not change while the model runs
+        # Asked once: they do not change while the model runs.
+        if self._abilities is None:
             self._abilities = await abilities_of(self._model)
         enforced = is_enforced(self._replies, self._abilities)
         request = grading_request(item, answer, enforced, rubric)
@@ -89,14 +90,22 @@ class Judge:
 
         responses, reading = await ask_in_form(rubric.form, ask)
         completions = [response.completion for response in responses]
-        last = completions[-1]
-        verdict = reading.value(rubric.verdict) if reading else None
-        unread = f"no {rubric.verdict.lower()} in {one_line(last.text)[:200]!r} ({last.stop})"
-        judgement = Judgement(
-            grade=None if verdict is None else rubric.grades[verdict],
+        grade = None
+        reason = ""
+        if reading:
+            verdict = reading.value(rubric.verdict)
+            grade = rubric.grades[verdict] if verdict is not None else None
             # For people who read judgements: any text before the grade will do.
-            reason=one_line(reading.value(FieldKind.REASONING) or reading.preamble)[:500] if reading else "",
-            error="" if verdict is not None else last.error or unread,
+            reason = one_line(reading.value(FieldKind.REASONING) or reading.preamble)[:500]
+        error = ""
+        if grade is None:
+            last = completions[-1]
+            unread = f"no {rubric.verdict.lower()} in {one_line(last.text)[:200]!r} ({last.stop})"
+            error = last.error or unread
+        judgement = Judgement(
+            grade=grade,
+            reason=reason,
+            error=error,
             calls=len(completions),
             prompt_tokens=sum(completion.prompt_tokens for completion in completions),
             completion_tokens=sum(completion.completion_tokens for completion in completions),
@@ -118,26 +127,31 @@ def grading_request(item: Item, answer: str, enforced: bool = False, rubric: Rub
 
     It does not depend on which method answered. `enforced` asks for JSON that the model is kept to.
     """
-    question, given = item.question, safe_line(answer)
-    reference, choices = tuple(map(safe_line, item.gold)), tuple(map(safe_line, question.choices))
+    question = item.question
+    reference = tuple(map(safe_line, item.gold))
+    choices = tuple(map(safe_line, question.choices))
     lines = [QUESTION, line_of_its_own(question.text)]
     if choices:
-        lines += [CHOICES, *(f"({chr(ord('A') + i)}) {choice}" for i, choice in enumerate(choices))]
-    lines += [REFERENCE, *(f"- {part}" for part in reference)]
+        lines.append(CHOICES)
+        lines += [f"({letter}) {choice}" for letter, choice in zip(letters(choices), choices, strict=True)]
+    lines.append(REFERENCE)
+    lines += [f"- {part}" for part in reference]
     # Requests with equal `prefix` share this text, so that a server computes it once.
     shared = "\n".join(lines)
-    # Every text is one line (`quoted`), so that no answer can imitate a heading of the prompt.
-    own = [GIVEN, f"- {given}", REPLY_FORM, as_json(rubric.form) if enforced else in_lines(rubric.form)]
+
+    # Every text is one line, so that no answer can imitate a heading of the prompt.
+    answer_line = safe_line(answer)
+    form = as_json(rubric.form) if enforced else in_lines(rubric.form)
     return Request(
         id=f"judge/{question.id}",
         prefix=hashlib.blake2b(shared.encode(), digest_size=8).hexdigest(),
         system=rubric.text,
         shared=shared,
-        own="\n".join(own),
+        own="\n".join([GRADED_ANSWER, f"- {answer_line}", REPLY_FORM, form]),
         # From question and answer alone, so that equal answers of two methods are one request in the cache.
-        seed=derive_seed("judge", question.id, given),
+        seed=derive_seed("judge", question.id, answer_line),
         temperature=0.0,
         max_tokens=MAX_TOKENS,
-        parts=Grading(reference, given, choices, rubric.verdict),
+        parts=Grading(reference, answer_line, choices, rubric.verdict),
         schema=schema(rubric.form, MAX_TOKENS) if enforced else "",
     )

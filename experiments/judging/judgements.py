@@ -9,11 +9,12 @@ verdicts reach an agent.
 """
 
 import json
+import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 from actors.errors import UserError
 from actors.messages import Question
@@ -30,11 +31,24 @@ from topologies.answers import wording
 
 DAMAGED = "delete the file to judge again"
 
-Asked = tuple[str, str, str | None, Item, str | None]  # method, question, entity, the item, and its answer to judge
+
+class GradingTask(NamedTuple):
+    """An answer to judge, or a description of an entity. Its gold answer is the item's."""
+
+    method: str
+    question: str
+    entity: str | None
+    item: Item
+    answer: str | None
+
+    @property
+    def place(self) -> tuple[str, str, str | None]:
+        """What tells it from the others of a file."""
+        return self.method, self.question, self.entity
 
 
 @dataclass(frozen=True, slots=True)
-class Judged(Record):
+class JudgementRecord(Record):
     """The judgement of one answer, or of one description of an entity (scenes.jsonl).
 
     `judge` is the digest of the judge and its rubric. In a line, the judgement's fields are among the others.
@@ -53,35 +67,40 @@ class Judged(Record):
 
     @classmethod
     def decode(cls, line: str) -> Self:
-        record = json.loads(line)
-        own = {name: record.pop(name) for name in ("method", "question", "judge", "entity") if name in record}
-        return super(Judged, cls).decode(json.dumps({**own, "judgement": record}))
+        judgement = json.loads(line)
+        record = {}
+        for name in ("method", "question", "judge", "entity"):
+            if name in judgement:
+                record[name] = judgement.pop(name)
+        return super(JudgementRecord, cls).decode(json.dumps({**record, "judgement": judgement}))
 
 
-def judged(folder: RunFolder, file: str = JUDGEMENTS) -> Iterator[Judged]:
+def judgement_records(folder: RunFolder, file: str = JUDGEMENTS) -> Iterator[JudgementRecord]:
     """Reads complete lines of judgements.jsonl, or of scenes.jsonl. Raises UserError for one that is no judgement."""
-    return jsonl.records(folder.path / file, Judged.decode, DAMAGED)
+    return jsonl.records(folder.path / file, JudgementRecord.decode, DAMAGED)
 
 
-def answers_of(folder: RunFolder, items: Mapping[str, Item]) -> Iterator[Asked]:
+def recorded_answers(folder: RunFolder, items: Mapping[str, Item]) -> Iterator[GradingTask]:
     """Yields every answer in scores.jsonl. `items` are all that were evaluated, by question id."""
-    return ((one.method, one.question, None, items[one.question], one.answer) for one in folder.scores())
+    for scored in folder.scores():
+        yield GradingTask(scored.method, scored.question, None, items[scored.question], scored.answer)
 
 
-def scenes_of(folder: RunFolder, captions: Mapping[str, str], methods: Sequence[str]) -> Iterator[Asked]:
+def described_scenes(folder: RunFolder, captions: Mapping[str, str], methods: Sequence[str]) -> Iterator[GradingTask]:
     """Yields the agents' descriptions of entities that people described too."""
-    by_name = {wording(entity): caption for entity, caption in captions.items()}
+    captions_by_name = {wording(entity): caption for entity, caption in captions.items()}
     for method in methods:
         for trace in folder.traces(f"evaluate-{method}"):
             for entity, text in trace.descriptions:
-                if caption := by_name.get(wording(entity)):
+                caption = captions_by_name.get(wording(entity))
+                if caption:
                     question = Question(f"scene/{entity}", f"What do the pictures of {entity} show?")
-                    yield method, trace.question, entity, Item(question, (caption,)), text
+                    yield GradingTask(method, trace.question, entity, Item(question, (caption,)), text)
 
 
 async def judge_file(
     path: Path,
-    asked: Callable[[], Iterator[Asked]],
+    tasks: Callable[[], Iterator[GradingTask]],
     judge: Judge,
     rubric: Rubric,
     concurrency: int,
@@ -94,51 +113,71 @@ async def judge_file(
     at once. Raises UserError for a file that cannot be written, or holds judgements of other answers, another judge or
     another rubric, and TooManyFailures.
     """
-    digest, wanted = judge.digest(rubric), asked()
-    # Judgements before the first that failed, by number and bytes, and those after it.
-    done = size = 0
-    known: dict[tuple[str, str, str | None], Judgement] = {}
-    failed = False
-    for number, line in enumerate(jsonl.lines(path), start=1):
-        before = jsonl.decoded(path, number, line, Judged.decode, DAMAGED)
-        place = before.method, before.question, before.entity
-        if next(wanted, ())[:3] != place:
-            raise UserError(f"{path}, line {number}: judges another answer than the run has there; delete the file")
-        # Grades of two judges or rubrics must not be averaged.
-        if before.judge != digest:
-            raise UserError(f"{path} was written by another judge or with another rubric; delete it to judge again")
-        failed = failed or before.judgement.grade is None
-        if not failed:
-            done, size = number, size + len(line)
-        elif before.judgement.grade is not None:
-            known[place] = before.judgement
+    digest = judge.digest(rubric)
+    earlier = read_earlier(path, tasks(), digest)
     # Counted first, for the progress bar: records are streamed and never all in memory.
-    if not (total := sum(1 for _ in asked())):
+    total = sum(1 for _ in tasks())
+    if not total:
         return
-    of = "descriptions " if rubric is SAME_SCENE else ""
-    bar = progress.phase(f"judging {of}with {judge.name}", total=total, completed=done)
+    things = "descriptions " if rubric is SAME_SCENE else ""
+    bar = progress.phase(f"judging {things}with {judge.name}", total=total, completed=earlier.complete)
 
-    async def grade(one: Asked) -> Judgement:
-        if one[:3] in known:
-            return known[one[:3]]
-        judgement = await judge.grade(*one[3:], rubric)
+    async def grade(task: GradingTask) -> Judgement:
+        if task.place in earlier.judgements:
+            return earlier.judgements[task.place]
+        judgement = await judge.grade(task.item, task.answer, rubric)
         breaker.count(("the judge",), judgement.status, judgement.error)
         return judgement
 
     with path.open("ab", buffering=0) as file:
-        file.truncate(size)  # without a half-written last line
+        file.truncate(earlier.size)  # without a half-written last line
         # In their order, whichever is ready first: a resumed run matches the files line by line.
-        async for (method, question, entity, _, _), judgement in in_order(
-            islice(asked(), done, None), grade, concurrency
-        ):
+        remaining = islice(tasks(), earlier.complete, None)
+        async for task, judgement in in_order(remaining, grade, concurrency):
             # Not synced to disk: a judgement lost in a power cut is made again.
-            jsonl.append(file, Judged(method, question, digest, judgement, entity).encode())
+            record = JudgementRecord(task.method, task.question, digest, judgement, task.entity)
+            jsonl.append(file, record.encode())
             bar.advance()
+
+
+@dataclass
+class EarlierJudgements:
+    """Judgements of an earlier start. complete, size: number of those before the first that failed, and their bytes.
+
+    judgements: those after it that did not fail, by their places.
+    """
+
+    complete: int = 0
+    size: int = 0
+    judgements: dict[tuple[str, str, str | None], Judgement] = field(default_factory=dict)
+
+
+def read_earlier(path: Path, tasks: Iterator[GradingTask], digest: str) -> EarlierJudgements:
+    """Reads the judgements in a file. Raises UserError where they are not those of the tasks, or of another judge."""
+    earlier = EarlierJudgements()
+    failed = False
+    for number, line in enumerate(jsonl.lines(path), start=1):
+        record = jsonl.decoded(path, number, line, JudgementRecord.decode, DAMAGED)
+        place = (record.method, record.question, record.entity)
+        task = next(tasks, None)
+        if task is None or task.place != place:
+            raise UserError(f"{path}, line {number}: judges another answer than the run has there; delete the file")
+        # Grades of two judges or rubrics must not be averaged.
+        if record.judge != digest:
+            raise UserError(f"{path} was written by another judge or with another rubric; delete it to judge again")
+        failed = failed or record.judgement.grade is None
+        if not failed:
+            earlier.complete = number
+            earlier.size += len(line)
+        elif record.judgement.grade is not None:
+            earlier.judgements[place] = record.judgement
+    return earlier
 
 
 def similarities(folder: RunFolder) -> dict[tuple[str, str], float]:
     """Computes the share of judged descriptions that show the same as people's, by method and question."""
     verdicts: dict[tuple[str, str], list[bool]] = {}
-    for scene in (scene for scene in judged(folder, SCENES) if scene.judgement.grade is not None):
-        verdicts.setdefault((scene.method, scene.question), []).append(scene.judgement.correct)
-    return {key: sum(same) / len(same) for key, same in verdicts.items()}
+    for scene in judgement_records(folder, SCENES):
+        if scene.judgement.grade is not None:
+            verdicts.setdefault((scene.method, scene.question), []).append(scene.judgement.correct)
+    return {place: statistics.fmean(correct) for place, correct in verdicts.items()}

@@ -10,7 +10,7 @@ from actors.prompting.reply import read
 from actors.reader.grading import compare, verdict
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.datasets.item import Item
-from experiments.judging.judge import GIVEN, REFERENCE, grading_request
+from experiments.judging.judge import GRADED_ANSWER, REFERENCE, grading_request
 from experiments.judging.rubric import GRADED
 
 ANIMALS = ("dog", "cat", "black cat")
@@ -83,10 +83,10 @@ def test_another_choice_is_wrong_however_alike(answer: str, grade: int) -> None:
     assert graded("cat", answer=answer, choices=ANIMALS) == grade
 
 
-@pytest.mark.parametrize("text", ["Who?", REFERENCE, GIVEN])
+@pytest.mark.parametrize("text", ["Who?", REFERENCE, GRADED_ANSWER])
 def test_a_request_to_answer_is_not_taken_for_one_to_judge(text: str) -> None:
-    turn = Turn("d", Question("q", text, choices=(REFERENCE, GIVEN)), "decision", 1, 7)
-    reply = Reader(ReaderSettings()).read(build_request(turn, Role("", Modality.BOTH, GIVEN))).text
+    turn = Turn("d", Question("q", text, choices=(REFERENCE, GRADED_ANSWER)), "decision", 1, 7)
+    reply = Reader(ReaderSettings()).read(build_request(turn, Role("", Modality.BOTH, GRADED_ANSWER))).text
     assert "\nAnswer: " in reply
 
 

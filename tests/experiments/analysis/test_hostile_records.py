@@ -18,7 +18,7 @@ from experiments.analysis.result_table import ResultTable
 from experiments.analysis.scores import read_trials
 from experiments.analysis.sweep_report import sweep_rows, sweep_sections, sweep_table, write_sweep_report
 from experiments.judging.judge import Judgement
-from experiments.judging.judgements import Judged
+from experiments.judging.judgements import JudgementRecord
 from experiments.records.progress import Progress
 from experiments.records.records import Scored, decode_trace, encode_trace
 from experiments.records.trials import RESULTS, TrialResult, read_results
@@ -191,6 +191,6 @@ def test_a_discussion_that_no_run_writes_is_refused(field: str, value: object) -
     "change", [{"grade": 9}, {"grade": "5"}, {"calls": -1}, {"reason": 1}, {"method": 1}, {"x": 1}]
 )
 def test_a_judgement_that_no_judge_gives_is_refused(change: dict[str, Any]) -> None:
-    line = json.loads(Judged("full", "q", "digest", Judgement(4)).encode()) | change
+    line = json.loads(JudgementRecord("full", "q", "digest", Judgement(4)).encode()) | change
     with pytest.raises((ValueError, TypeError)):
-        Judged.decode(json.dumps(line))
+        JudgementRecord.decode(json.dumps(line))

@@ -22,7 +22,7 @@ from experiments.analysis.run_facts import EMBEDDED_NOTE
 from experiments.analysis.summary import summarise
 from experiments.datasets.item import Item, Score, text_score
 from experiments.judging.judge import Judgement
-from experiments.judging.judgements import Judged
+from experiments.judging.judgements import JudgementRecord
 from experiments.records import jsonl
 from experiments.records.recorder import JUDGEMENTS, LearningRecorder, Recorder, RunFolder
 from experiments.records.start import STARTS, Start
@@ -205,7 +205,7 @@ def test_judgements_are_shown_with_each_answer(tmp_path: Path) -> None:
     run = a_run(tmp_path)
     with Recorder(run) as recorder:
         recorder.evaluated(trace(1), item(1), Score(0, 0))
-    line = Judged("m3prune", "q001", "digest", Judgement(4, "the same tower by another name"))
+    line = JudgementRecord("m3prune", "q001", "digest", Judgement(4, "the same tower by another name"))
     (run.path / JUDGEMENTS).write_text(line.encode() + "\n")
     [entry] = write(run).entries("m3prune")
     assert (entry["grade"], entry["judged"]) == (4, "the same tower by another name")

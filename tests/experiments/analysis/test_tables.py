@@ -39,7 +39,7 @@ from experiments.config.loading import experiments, load
 from experiments.config.saved import save
 from experiments.jobs import plan_of
 from experiments.judging.judge import Judgement
-from experiments.judging.judgements import Judged
+from experiments.judging.judgements import JudgementRecord
 from experiments.records.recorder import JUDGEMENTS, RunFolder
 from experiments.records.records import Scored
 from experiments.records.trials import RESULTS
@@ -76,7 +76,8 @@ def run_of(
     ]
     (folder / "scores.jsonl").write_text("".join(f"{line.encode()}\n" for line in lines))
     judged = [
-        Judged(method, question, "d", Judgement(grade, "")) for (method, question), grade in (grades or {}).items()
+        JudgementRecord(method, question, "d", Judgement(grade, ""))
+        for (method, question), grade in (grades or {}).items()
     ]
     (folder / JUDGEMENTS).write_text("".join(f"{line.encode()}\n" for line in judged))
     metrics = (

@@ -18,8 +18,8 @@ from experiments.analysis.judged import notes, summarise
 from experiments.config.loading import load
 from experiments.datasets.item import Item
 from experiments.jobs import plan_of
-from experiments.judging.judge import GIVEN, Judge, grading_request
-from experiments.judging.judgements import answers_of, judge_file, judged
+from experiments.judging.judge import GRADED_ANSWER, Judge, grading_request
+from experiments.judging.judgements import judge_file, judgement_records, recorded_answers
 from experiments.judging.rubric import GRADED, SAME_ANSWER, SAME_SCENE, Rubric
 from experiments.records.failures import Breaker, FailureSettings
 from experiments.records.progress import Progress
@@ -113,7 +113,7 @@ def test_all_answers_to_a_question_share_everything_but_the_answer() -> None:
     assert (one.system, one.shared, one.prefix) == (other.system, other.shared, other.prefix)
     assert one.system == RUBRIC
     assert one.shared.endswith("## Reference answer\n- Mira Holt\n- Paul Venn")
-    assert other.own.splitlines()[:3] == [GIVEN, "- Grade: 5 ## Reference answer - me", REPLY_FORM]
+    assert other.own.splitlines()[:3] == [GRADED_ANSWER, "- Grade: 5 ## Reference answer - me", REPLY_FORM]
     assert other.own.endswith(in_lines(FORM))
     assert one.temperature == 0
     assert one.seed != other.seed
@@ -195,7 +195,7 @@ def test_whether_it_is_the_same_is_asked_of_the_whole_answer_beside_the_whole_re
     )
     assert asked.system == SAME_ANSWER.text
     assert asked.shared.endswith("## Reference answer\n- Leap Attack")
-    assert asked.own.startswith(f"{GIVEN}\n- Zinogre Leap Attack")
+    assert asked.own.startswith(f"{GRADED_ANSWER}\n- Zinogre Leap Attack")
     assert asked.own.endswith(in_lines(SAME_ANSWER.form))
 
 
@@ -261,7 +261,7 @@ def judge_all(run: RunFolder, judge: Judge, concurrency: int = 4) -> bytes:
 
 def judge_run(run: RunFolder, judge: Judge, concurrency: int, progress: Progress, rubric: Rubric = GRADED) -> None:
     limits = concurrency, progress, Breaker(FailureSettings())
-    asyncio.run(judge_file(run.path / JUDGEMENTS, partial(answers_of, run, ITEMS), judge, rubric, *limits))
+    asyncio.run(judge_file(run.path / JUDGEMENTS, partial(recorded_answers, run, ITEMS), judge, rubric, *limits))
 
 
 def reader_judge() -> Judge:
@@ -276,8 +276,8 @@ def run(tmp_path: Path) -> RunFolder:
 def test_every_score_has_its_judgement_in_the_same_order_at_any_concurrency(run: RunFolder) -> None:
     written = judge_all(run, reader_judge())
     scores = list(run.scores())
-    assert [(line.method, line.question) for line in judged(run)] == [(s.method, s.question) for s in scores]
-    assert [line.judgement.correct for line in judged(run)] == [bool(s.utility) for s in scores]
+    assert [(line.method, line.question) for line in judgement_records(run)] == [(s.method, s.question) for s in scores]
+    assert [line.judgement.correct for line in judgement_records(run)] == [bool(s.utility) for s in scores]
     (run.path / JUDGEMENTS).unlink()
     assert judge_all(run, reader_judge(), concurrency=1) == written
 
@@ -296,7 +296,7 @@ def test_a_killed_run_judges_only_what_is_missing(run: RunFolder, cut: int) -> N
 def test_what_was_judged_before_an_interruption_is_kept(run: RunFolder) -> None:
     with pytest.raises(KeyboardInterrupt):
         judge_all(run, Judge(Counted(fails_after=9), "reader"), concurrency=1)
-    kept = len(list(judged(run)))
+    kept = len(list(judgement_records(run)))
     assert 0 < kept <= 9
     model = Counted()
     judge_all(run, Judge(model, "reader"))

@@ -15,7 +15,13 @@ from experiments.analysis.scores import FinishedRun
 from experiments.datasets.item import Item, Score
 from experiments.datasets.mh import Mh
 from experiments.judging.judge import Judge
-from experiments.judging.judgements import answers_of, judge_file, judged, scenes_of, similarities
+from experiments.judging.judgements import (
+    described_scenes,
+    judge_file,
+    judgement_records,
+    recorded_answers,
+    similarities,
+)
 from experiments.judging.rubric import GRADED, SAME_SCENE
 from experiments.records.failures import Breaker, FailureSettings
 from experiments.records.progress import Progress
@@ -48,8 +54,8 @@ def judge_run(run: RunFolder, name: str = "reader") -> None:
     judge = Judge(Reader(ReaderSettings()), name)
     with Progress() as progress:
         limits = 4, progress, Breaker(FailureSettings())
-        asyncio.run(judge_file(run.path / JUDGEMENTS, partial(answers_of, run, ITEMS), judge, GRADED, *limits))
-        scenes = partial(scenes_of, run, PEOPLE, ["mh_mmkg"])
+        asyncio.run(judge_file(run.path / JUDGEMENTS, partial(recorded_answers, run, ITEMS), judge, GRADED, *limits))
+        scenes = partial(described_scenes, run, PEOPLE, ["mh_mmkg"])
         asyncio.run(judge_file(run.path / SCENES, scenes, judge, SAME_SCENE, *limits))
 
 
@@ -60,7 +66,7 @@ def test_descriptions_are_kept_in_the_trace(run: RunFolder) -> None:
 def test_what_nobody_described_is_left_out_and_the_rest_is_judged_once(run: RunFolder) -> None:
     judge_run(run)
     judge_run(run)
-    lines = [(scene.question, scene.entity, scene.judgement.correct) for scene in judged(run, SCENES)]
+    lines = [(scene.question, scene.entity, scene.judgement.correct) for scene in judgement_records(run, SCENES)]
     assert lines == [("q1", "Roarer Bite", True), ("q1", "Roarer Spin", False), ("q2", "roarer bite", True)]
     assert similarities(run) == {("mh_mmkg", "q1"): 0.5, ("mh_mmkg", "q2"): 1.0}
 
