@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from lancedb.table import Table
 
 Corpus = Callable[[], Iterator[Source]]
+Digest = Callable[[bool], str]
+Waiting = Callable[[str], AbstractContextManager[object]]
 
 LAYOUT = "2"  # changes with columns and words, so that indexes of another layout are not reused
 TABLE = "sources"
@@ -38,17 +42,22 @@ weren what when where which while who whom will with won wouldn y you your yours
 """
 
 
-def open_index(folder: Path, corpus: Corpus, encoders: Encoders) -> tuple[Table, Path]:
+def open_index(
+    folder: Path, corpus: Corpus, encoders: Encoders, digest_of: Digest | None = None, waiting: Waiting = nullcontext
+) -> tuple[Table, Path]:
     """Opens the index of `corpus` under `folder`, after building it where it is absent or incomplete.
+
+    digest_of: what `corpus_digest` returns, where it is known. waiting: shows a long step while its block runs.
 
     Returns the table, with a row for every source, and its own folder. Raises StoreError where the folder cannot be
     written, the disk is full, or a finished index is damaged.
     """
-    key = "\x1f".join([corpus_digest(corpus, encoders.pictures.reads_pictures), encoders.fingerprint, LAYOUT])
+    digest_of = digest_of or partial(corpus_digest, corpus)
+    key = "\x1f".join([digest_of(encoders.pictures.reads_pictures), encoders.fingerprint, LAYOUT])
     # LanceDB takes a relative path that starts with "db" for a cloud address.
     digest = hashlib.blake2b(key.encode(), digest_size=12)
     target = folder.absolute() / f"index-{digest.hexdigest()}"
-    built(target, lambda empty: _build(empty, corpus, encoders))
+    built(target, lambda empty: _build(empty, corpus, encoders, waiting))
     (table,) = opened(target, {TABLE: "rows"})
     return table, target
 
@@ -66,13 +75,14 @@ def corpus_digest(corpus: Corpus, with_pictures: bool) -> str:
     return digest.hexdigest()
 
 
-def _build(folder: Path, corpus: Corpus, encoders: Encoders) -> Marks:
+def _build(folder: Path, corpus: Corpus, encoders: Encoders, waiting: Waiting) -> Marks:
     texts = [pa.field(name, pa.string()) for name in COLUMNS]
     vectors = [pa.field(name, vector_type(encoder)) for name, encoder in encoders.columns.items()]
     schema = pa.schema([*texts, *vectors])
     # A source has no vector of the other encoder.
     table = write_table(connect(folder), TABLE, schema, _batches(corpus, encoders, schema), nulls=encoders.apart)
-    add_indexes(table, ("doc",), encoders.columns)
+    with waiting("indexing words and vectors"):
+        add_indexes(table, ("doc",), encoders.columns)
     return {"rows": table.count_rows(), "encoder": encoders.name, "layout": LAYOUT}
 
 

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from actors.messages import TABLE_OF_PAGE, Hit, Search, SearchMode, Source
+from actors.messages import TABLE_OF_PAGE, Hit, Kind, Search, SearchMode, Source
 from retrieval.built_folder import all_rows, reading
 from retrieval.embed import VECTOR, Encoder, Encoders, Vectors, well_formed, words_of
-from retrieval.index import BATCH_ROWS, COLUMNS, Corpus, open_index, source_of
+from retrieval.index import BATCH_ROWS, COLUMNS, Corpus, Digest, Waiting, open_index, source_of
 from retrieval.table_search import TableSearch, fused, quoted
 
 if TYPE_CHECKING:
     from lancedb.table import Table
 
+MOST_NAMED = 2_000  # documents in one query, so that its text stays short
 FUSED_ROWS = 50  # rows of each ranking in a fusion, for any k: the best 3 are the first 3 of the best 10
 _WORD = re.compile(r"\w")
 
@@ -60,13 +62,22 @@ class Store:
         self._encoders = encoders
 
     @classmethod
-    def open(cls, folder: Path, corpus: Corpus, encoder: Encoder, picture_encoder: Encoder | None = None) -> Store:
+    def open(
+        cls,
+        folder: Path,
+        corpus: Corpus,
+        encoder: Encoder,
+        picture_encoder: Encoder | None = None,
+        digest_of: Digest | None = None,
+        waiting: Waiting = nullcontext,
+    ) -> Store:
         """Opens the store of `corpus` under `folder`, after building its index where it is missing.
 
-        picture_encoder: of pictures and of queries for them (None: `encoder`). Raises StoreError as `open_index`.
+        picture_encoder: of pictures and of queries for them (None: `encoder`). digest_of, waiting: as `open_index`, and
+        it raises StoreError as that.
         """
         encoders = Encoders(encoder, picture_encoder or encoder)
-        return cls(*open_index(folder, corpus, encoders), encoders)
+        return cls(*open_index(folder, corpus, encoders, digest_of, waiting), encoders)
 
     def __len__(self) -> int:
         return int(self._table.count_rows())
@@ -129,6 +140,16 @@ class Store:
             query = replace(query, image=None)
         vectors: Vectors = encoder.encode_sources([query])[0]
         return vectors
+
+    def pictures(self, docs: Sequence[str] | None) -> Iterator[Source]:
+        """Yields the pictures of documents (None: all), by id. Raises StoreError for a damaged index."""
+        parts: list[list[str]] = [[]]
+        if docs is not None:
+            starts = range(0, len(docs), MOST_NAMED)
+            parts = [[f"doc IN ({quoted(docs[start : start + MOST_NAMED])})"] for start in starts]
+        for part in parts:
+            rows = all_rows(self.folder, self._table, COLUMNS, [f"kind = '{Kind.IMAGE.value}'", *part])
+            yield from sorted(map(source_of, rows), key=attrgetter("id"))
 
     def documents(self, docs: Collection[str]) -> list[Source]:
         """Returns all sources of documents, in their order, then by id. Raises StoreError for a damaged index."""

@@ -35,8 +35,8 @@ class Benchmark(ABC):
     release: where its files come from, for errors.
     parts: the paths that each of its files and folders may have; `train` is read only to learn.
     evaluated: the split that is evaluated.
-    pictures: how pictures are checked when the corpus is read: decoded once, opened only, or not (`write_picture` has
-        checked them).
+    pictures: how pictures are checked: their headers are read with the corpus, and the ones that a run uses are
+        decoded before it begins; or opened, their headers only; or not (`write_picture` has checked them).
     notes: what its user should know of this copy, such as missing pictures; filled while it is read.
     """
 
@@ -52,6 +52,7 @@ class Benchmark(ABC):
         self.settings = request.settings
         self.files = dict(self.parts)
         self.notes: list[str] = []
+        self._chosen: dict[str, list[Item]] = {}
         self.folder = Folder(request.root, self.release, allow_links=request.settings.allow_links)
 
     @classmethod
@@ -97,13 +98,21 @@ class Benchmark(ABC):
         """Training items. None where nothing is learned and the training file is not there."""
         if "train" in self.files and not self.request.held_out and not self.has("train"):
             return iter(())
-        return self.split("train", self.request.train)
+        return self._items("train", self.request.train)
 
     def evaluate(self) -> Iterator[Item]:
-        return self.split(self.evaluated, self.settings.limit)
+        return self._items(self.evaluated, self.settings.limit)
+
+    def _items(self, split: str, count: int | None) -> Iterator[Item]:
+        """Reads a split once where some of its items are chosen, and each time where all are."""
+        if count is None:
+            return self.split(split, None)
+        if split not in self._chosen:
+            self._chosen[split] = list(self.split(split, count))
+        return iter(self._chosen[split])
 
     def corpus(self) -> Iterator[Source]:
-        """Every source once. Raises UserError for a missing or broken file, and for a picture that cannot be decoded.
+        """Every source once. Raises UserError for a missing or broken file, and for a picture without a header.
 
         A picture whose file is not there has `image=None`; a warning has their number.
         """
@@ -120,7 +129,7 @@ class Benchmark(ABC):
                 if source.image is None:
                     missing_files += 1
                 elif self.pictures != "checked":
-                    check_image(Path(source.image), decode=self.pictures == "decoded")
+                    check_image(Path(source.image), decode=False)
 
             yield source
 
@@ -129,6 +138,14 @@ class Benchmark(ABC):
                 f"{self.name}: {missing_files:,} of {pictures:,} pictures have no file in {self.folder} and are "
                 "described in words"
             )
+
+    def unpack(self) -> None:
+        """Writes the pictures of the chosen questions to the cache. Most releases have them as files, and need none."""
+        return
+
+    def reads_with(self) -> tuple[object, ...]:
+        """Returns what its sources depend on apart from files, settings and this code."""
+        return ()
 
     def score(self, item: Item, answer: str | None) -> Score:
         """Accuracy of a choice. For free text M³Prune's EM (containment), and F1 of MultimodalQA's script."""

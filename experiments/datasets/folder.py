@@ -15,13 +15,19 @@ NAME = 255  # bytes of a file's name, as file systems have it
 DEPTH = 32  # folders inside each other (2 in MH's release)
 FRAMES = 100_000  # files of one picture (hundreds, of MH's films)
 
+FileState = tuple[int, int]  # size, and date in nanoseconds
+
 
 class Folder:
-    """A release's folder. `release` names where the files come from, for errors."""
+    """A release's folder. `release` names where the files come from, for errors.
+
+    states: size and date of every file and folder that was looked for, by its path; None for nothing there.
+    """
 
     def __init__(self, root: Path, release: str, *, allow_links: bool = False) -> None:
         self.root = root
         self.release = release
+        self.states: dict[str, FileState | None] = {}
         self._allow_links = allow_links
         # The folder itself may be a link: the user named it.
         self._resolved = os.path.realpath(root).rstrip(os.sep) + os.sep
@@ -116,8 +122,9 @@ class Folder:
 
         path = self.root.joinpath(*names)
         try:
-            mode = os.stat(path).st_mode
+            status = os.stat(path)
         except (FileNotFoundError, NotADirectoryError):
+            self.states[str(path)] = None
             return path, 0
         except OSError as error:
             raise UserError(f"{path} cannot be read ({error.strerror}): copy it again or remove it") from error
@@ -128,7 +135,8 @@ class Folder:
                 "own, set data.allow_links=true"
             )
 
-        return path, mode
+        self.states[str(path)] = status.st_size, status.st_mtime_ns
+        return path, status.st_mode
 
     def _listed(self, names: Sequence[str]) -> list[str]:
         """Lists the names in a folder, sorted, since file systems list in different orders."""
@@ -137,3 +145,12 @@ class Folder:
             return sorted(os.listdir(folder)) if folder else []
         except OSError as error:
             raise UserError(f"{folder} cannot be read ({error.strerror}): give its reader the right to") from error
+
+
+def state_of(path: str) -> FileState | None:
+    """Returns size and date of a file or folder. None where it cannot be looked at."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns

@@ -98,6 +98,7 @@ class Subset:
     """Data set of which some questions are evaluated, `items`."""
 
     def __init__(self, dataset: Dataset, items: Sequence[Item]) -> None:
+        self.whole = dataset
         self.name = dataset.name
         self.metric = dataset.metric
         self.items = items

@@ -12,7 +12,7 @@ from actors.settings import setting
 from experiments.datasets.item import Dataset, Item
 from experiments.datasets.reading import once, placed
 
-OF_FILES = ("data.root", "data.allow_links")
+OF_FILES = ("data.root", "data.allow_links", "data.check")
 
 
 @dataclass
@@ -35,6 +35,8 @@ class DataSettings:
     """ScienceQA only: evaluate and learn from questions with a picture only (2,017 of the 4,241 of test), as BDoG."""
     task: Literal["informative", "humanitarian", "humanitarian_merged", "damage"] = "informative"
     """CrisisMMD only: informativeness, humanitarian category (`_merged`: five of them, not eight), or damage."""
+    check: Literal["used", "all"] = setting("used", since="0.4.0")
+    """Pictures that are decoded before a run begins: those of the chosen questions' pools, or all of the release."""
     allow_links: bool = setting(False, outside=bool)
     """Follow links in `data.root` that lead outside of it; for links of your own, never for a folder from others."""
 

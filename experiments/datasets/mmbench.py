@@ -23,6 +23,7 @@ from actors.errors import UserError
 from actors.messages import Question, Source
 from experiments.datasets.benchmark import SingleSplit, image_source, text_source, write_picture
 from experiments.datasets.fields import Label, NonBlank, Stripped, Text
+from experiments.datasets.folder import state_of
 from experiments.datasets.item import Item
 from experiments.datasets.reading import each, placed, read_table
 
@@ -122,6 +123,7 @@ class MmBench(SingleSplit):
                         raise UserError(f"no row before it holds the picture {row.image}")
                     write_picture(file, row.image)
 
+            self.folder.states[str(file)] = state_of(str(file))
             files[row.index] = file
             yield image_source(row.image_doc, "Picture", "", file)
 

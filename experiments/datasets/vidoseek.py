@@ -141,6 +141,9 @@ class ViDoSeek(SingleSplit):
                 "their titles: run `pip install '.[ocr]'`, or the release's OCR scripts"
             )
 
+    def reads_with(self) -> tuple[object, ...]:
+        return (self.ocr is not None,)
+
     def text(self, doc: str, page: Path) -> str:
         """Finds the text of a page in the results of the release's OCR scripts, or recognises it."""
         if file := self.folder.file("ppocr", f"{doc}.txt"):

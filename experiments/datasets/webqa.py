@@ -5,11 +5,12 @@ base64) with imgs.lineidx (where each line starts). Without the two, pictures ar
 test file has no answers and is not read.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from operator import itemgetter
+from pathlib import Path
 from typing import Annotated, ClassVar
 
 from pydantic import Field, Strict, TypeAdapter
@@ -107,27 +108,34 @@ class WebQa(Benchmark):
 
     def sources(self) -> Iterator[Source]:
         """Question by question, snippets and pictures."""
-        starts = self.starts
-        # Pictures that agents may be shown. Another one has a path too: one index serves any choice of questions.
-        unwritten = set[str]() if starts is None else set(self.shown_docs())
+        self.unpack()
         for record in self.questions.values():
             for source in record.facts:
-                if source.kind is Kind.IMAGE and starts is not None:
-                    file = self.request.cache / "webqa" / f"{source.doc}.jpg"
-                    if source.doc in unwritten:
-                        unwritten.remove(source.doc)
-                        with placed(f"{self.folder.root / PICTURES}, picture {source.doc}"):
-                            write_picture(file, self.encoded(source.doc, starts))
-                    source = replace(source, image=str(file))
+                if source.kind is Kind.IMAGE and self.starts is not None:
+                    # A picture that is not written has a path too: one index serves any choice of questions.
+                    source = replace(source, image=str(self.picture_file(source.doc)))
                 yield source
 
-    def shown_docs(self) -> Iterator[str]:
-        items: Iterable[Item]
-        if self.request.whole_corpus:
-            items = map(item_of, self.questions.values())
-        else:
-            items = chain(self.train(), self.evaluate())
-        return chain.from_iterable(item.pool for item in items)
+    def unpack(self) -> None:
+        """Writes the pictures of the chosen questions, or all where questions search the whole corpus."""
+        starts = self.starts
+        if starts is None:
+            return
+        shown_ids = set(self.questions)
+        if not self.request.whole_corpus:
+            shown_ids = {item.question.id for item in chain(self.train(), self.evaluate())}
+        for id, question in self.questions.items():
+            if id not in shown_ids:
+                continue
+            for picture in question.img_posFacts + question.img_negFacts:
+                doc = str(picture.image_id)
+                file = self.picture_file(doc)
+                if not file.is_file():
+                    with placed(f"{self.folder.root / PICTURES}, picture {doc}"):
+                        write_picture(file, self.encoded(doc, starts))
+
+    def picture_file(self, doc: str) -> Path:
+        return self.request.cache / "webqa" / f"{doc}.jpg"
 
     def score(self, item: Item, answer: str | None) -> Score:
         """QA-Acc by keyword overlap, the best over the gold answers (of which evaluated questions have one), and F1."""

@@ -29,12 +29,14 @@ class Evidence:
     settings: with the scope of the data set in place of `auto`, which is the question's pool.
     pictures_for: the questions that pictures are retrieved for; see `DatasetKind`.
     planted: further documents of pools, by question.
+    check_pictures: raises UserError for a picture that was found and cannot be decoded.
     """
 
     store: Store
     settings: RetrievalSettings
     pictures_for: Literal["all", "pictured"] = "all"
     planted: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    check_pictures: Callable[[Iterable[Source]], None] = lambda sources: None
     _cached: OrderedDict[str, tuple[Source, ...]] = field(default_factory=OrderedDict, init=False)
 
     async def question(self, item: Item) -> Question:
@@ -101,12 +103,14 @@ class Evidence:
         """Finds the k best sources for a query in a question's spaces. Scores of spaces cannot be compared."""
         if not search.k:  # the store refuses 0, with which settings leave out a kind
             return ()
-        return first(
+        hits = first(
             search.k,
             self.spaces(item),
             search=lambda space: self.store.search(search, space),
             id_of=attrgetter("source.id"),
         )
+        self.check_pictures(hit.source for hit in hits)
+        return hits
 
     def instead_of_web(self, item: Item, query: str, k: int) -> tuple[Hit, ...]:
         """Finds the k best texts outside the question's pool, where `retrieval.web=corpus`; else nothing."""

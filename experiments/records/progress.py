@@ -1,9 +1,12 @@
 """Shows a run's progress: bars on a terminal, a plain line every few seconds elsewhere."""
 
+import threading
 import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from textwrap import fill
-from typing import Self
+from typing import Self, TypeVar
 
 from rich.console import Console
 from rich.live import Live
@@ -13,8 +16,11 @@ from rich.text import Text
 
 from actors.errors import visible
 
+T = TypeVar("T")
+
 LINE = 110  # characters of a folded line
 PLAIN_EVERY_S = 5.0  # often enough to see that a run is alive, seldom enough for a log
+SHOWN_AFTER_S = 1.0  # most steps that are shown by `counted` and `waiting` are over by then
 BAR_WIDTH = 24  # narrow enough for rate, turns and time on a line of a hundred characters
 
 
@@ -38,8 +44,8 @@ class Progress:
         if self._live:
             self._live.stop()
 
-    def phase(self, name: str, total: int, completed: int = 0, note: str = "") -> "Bar":
-        """Starts a phase of `total` units.
+    def phase(self, name: str, total: int | None, completed: int = 0, note: str = "") -> "Bar":
+        """Starts a phase of `total` units; None where their number is not known yet.
 
         completed: units from before a resumption, which do not count in the rate.
         note: what the phase waits for, shown in place of the rate.
@@ -50,6 +56,46 @@ class Progress:
         if note:
             bar.advance(0, note)
         return bar
+
+    def counted(self, name: str, items: Iterable[T], total: int | None) -> Iterator[T]:
+        """Yields items, and shows their number and rate unless they are over within a second."""
+        started_at = time.monotonic()
+        number = 0
+        bar: Bar | None = None
+        for item in items:
+            yield item
+            number += 1
+            if bar is not None:
+                bar.advance()
+            elif time.monotonic() - started_at > SHOWN_AFTER_S:
+                bar = self.phase(name, total)
+                bar.began(started_at, number)
+        if bar is not None and total is None:
+            bar.total = number
+            bar.advance(0)
+
+    @contextmanager
+    def waiting(self, name: str) -> Iterator[None]:
+        """Shows a step of unknown length, and how long it has taken, unless it is over within a second."""
+        over = threading.Event()
+
+        def show() -> None:
+            seconds = SHOWN_AFTER_S
+            if over.wait(seconds):
+                return
+            bar = self.phase(name, total=1, note=f"{seconds:.0f} s")
+            while not over.wait(PLAIN_EVERY_S):
+                seconds += PLAIN_EVERY_S
+                bar.advance(0, f"{seconds:.0f} s")
+            bar.advance()
+
+        thread = threading.Thread(target=show, name=name, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
 
     def _table(self) -> Table:
         """Draws a bar for each phase under way. One line counts finished ones, so that a run fits a screen."""
@@ -89,7 +135,7 @@ class Progress:
 class Bar:
     """Progress of one phase. Prints plain lines where it has a console."""
 
-    def __init__(self, console: Console | None, name: str, total: int, completed: int) -> None:
+    def __init__(self, console: Console | None, name: str, total: int | None, completed: int) -> None:
         self.total = total
         self.completed = completed
         self._console = console
@@ -104,7 +150,13 @@ class Bar:
 
     @property
     def is_finished(self) -> bool:
-        return self.completed >= self.total
+        return self.total is not None and self.completed >= self.total
+
+    def began(self, at: float, units: int) -> None:
+        """Counts the units since an earlier beginning, and shows them at once."""
+        self._started_at = at
+        self.completed += units
+        self._print(at_once=True)
 
     def advance(self, units: int = 1, note: str = "") -> None:
         """Counts more units; shows a new note at once."""
@@ -123,7 +175,7 @@ class Bar:
     def line(self) -> str:
         """Phase in one line: its note, or its rate and the time left."""
         if self._note:
-            return f"{self._name}: {self.completed:,}/{self.total:,}, {visible(self._note)}"
+            return f"{self._name}: {_share(self.completed, self.total)}, {visible(self._note)}"
         until = self._advanced_at if self.is_finished else time.monotonic()
         return plain(
             self._name,
@@ -142,14 +194,20 @@ class Bar:
             self._console.print(Text(self.line), soft_wrap=True)
 
 
-def plain(name: str, *, completed: int, total: int, new_units: int, elapsed_s: float, turns: int = 0) -> str:
+def plain(name: str, *, completed: int, total: int | None, new_units: int, elapsed_s: float, turns: int = 0) -> str:
     """Formats progress as a line. The `new_units` and the turns took `elapsed_s`, which gives the time left."""
-    line = f"{name}: {completed:,}/{total:,}, {_rate(new_units, elapsed_s)}"
-    if completed >= total:
+    line = f"{name}: {_share(completed, total)}, {_rate(new_units, elapsed_s)}"
+    if total is None:
+        pass  # there is no estimate
+    elif completed >= total:
         line += f", took {timedelta(seconds=round(elapsed_s))}"
     elif new_units and elapsed_s > 0:  # without a rate there is no estimate
         line += f", {timedelta(seconds=round((total - completed) * elapsed_s / new_units))} left"
     return f"{line}; turns: {turns:,}, {_rate(turns, elapsed_s)}" if turns else line
+
+
+def _share(completed: int, total: int | None) -> str:
+    return f"{completed:,}" if total is None else f"{completed:,}/{total:,}"
 
 
 def _rate(count: int, elapsed_s: float) -> str:

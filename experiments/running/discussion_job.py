@@ -55,16 +55,20 @@ class DiscussionJob(Job):
     def run(self, plan: Plan, folder: RunFolder) -> bool:
         config = plan.config
         recorded_speaker = None
-        cache = inputs.open_cache(config.cache_folder)
-        if config.replays:
-            recorded_speaker, recorded_config = replayed_run.open_recorded(plan)
-            # Before a recorder opens, which looks for a checkpoint and goes on from it.
-            replayed_run.copy_learning(recorded_speaker.folder, folder)
-            dataset = replayed_run.replayed_dataset(plan, recorded_config, cache)
-        else:
-            dataset = inputs.open_dataset(plan, cache)
-            inputs.check_questions(plan, dataset)
-            inputs.check_room([Path(config.output), cache], plan.processes + bool(plan.learners))
+        with Progress() as progress:
+            # First of all: reading a large release takes minutes.
+            progress.print(resumption_line(config, folder.path))
+            cache = inputs.open_cache(config.cache_folder)
+            if config.replays:
+                recorded_speaker, recorded_config = replayed_run.open_recorded(plan)
+                # Before a recorder opens, which looks for a checkpoint and goes on from it.
+                replayed_run.copy_learning(recorded_speaker.folder, folder)
+                dataset = replayed_run.replayed_dataset(plan, recorded_config, cache)
+            else:
+                with progress.waiting(f"reading the questions of data={config.data.kind}"):
+                    dataset = inputs.open_dataset(plan, cache)
+                    inputs.check_questions(plan, dataset)
+                inputs.check_room([Path(config.output), cache], plan.processes + bool(plan.learners))
         with Tracker(folder.path, asdict(config), config.wandb) as tracker:
             # The recorder first: a folder that is in use is refused before any process is started.
             with (
@@ -75,13 +79,13 @@ class DiscussionJob(Job):
                 # All processes start side by side, and while an index is opened or built here; the slowest come first:
                 # all learners in one actor, most of which is PyTorch.
                 by_question = any(spec.variant.by_question for spec in plan.learners.values())
-                early = inputs.open_evidence(plan, dataset, cache) if by_question else None
+                early = inputs.open_evidence(plan, dataset, cache, progress) if by_question else None
                 makers = learner_makers(plan, early.store.encoder if early else None)
                 learners = runtime.launch("the topology actor", makers) if makers else {}
                 shared = launching.launch_shared(plan, runtime, progress.print)
                 judging = runtime.model(shared.judge[1], JUDGE) if shared.judge else None
                 speaker = recorded_speaker or shared.agents.speaker()
-                evidence = early or inputs.open_evidence(plan, dataset, cache)
+                evidence = early or inputs.open_evidence(plan, dataset, cache, progress)
                 context = RunContext.of(
                     plan,
                     dataset,
@@ -99,7 +103,6 @@ class DiscussionJob(Job):
                     async with runtime_start.ready(runtime, progress):
                         if not recorded_speaker:
                             await check_models(plan, runtime, [folder], progress)
-                        progress.print(resumption_line(config, folder.path))
                         for note in inputs.notes_of(dataset):
                             progress.print(f"note: {note}")
                         await self.discuss(discussions)

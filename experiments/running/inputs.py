@@ -1,14 +1,16 @@
 """Opens a run's cache, data set and index, and checks that memory and disk suffice."""
 
+import io
 import json
 import shutil
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import asdict
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import psutil
+from rich.console import Console
 
 from actors.errors import UserError
 from experiments.datasets.item import Dataset, Item
@@ -16,13 +18,16 @@ from experiments.datasets.kind import DataRequest
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.extraction import GRAPH
 from experiments.evidence.library import triples_given
+from experiments.evidence.manifest import Manifest
 from experiments.evidence.retrieval_settings import RetrievalSettings
 from experiments.planning.plan import Plan
+from experiments.records.progress import Progress
 from retrieval.embed import make_encoder
 from retrieval.store import Store
 
 ACTOR_MB = 150  # an idle actor's process
 FREE_DISK_MB = 500
+INDEXES = "indexes"  # the folder, among other caches
 MOST_OPEN = 8  # data sets that `OpenData` keeps, each with its index
 
 
@@ -65,8 +70,14 @@ def notes_of(dataset: Dataset) -> tuple[str, ...]:
     return tuple(getattr(dataset, "notes", ()))
 
 
-def open_store(retrieval: RetrievalSettings, dataset: Dataset, cache: Path) -> Store:
+def manifest_of(dataset: Dataset, cache: Path, progress: Progress | None = None) -> Manifest:
+    """Reads what is kept of a data set beside its indexes. progress: shows what is read; None shows nothing."""
+    return Manifest(dataset, cache / INDEXES, progress or Progress(Console(file=io.StringIO(), quiet=True)))
+
+
+def open_store(retrieval: RetrievalSettings, dataset: Dataset, cache: Path, manifest: Manifest | None = None) -> Store:
     """Opens the index of a data set's corpus. Raises UserError when one of its encoders cannot be made."""
+    manifest = manifest or manifest_of(dataset, cache)
     # One where both are the same: a model takes seconds to load, and its memory.
     encoders = {}
     for key in ("encoder", "picture_encoder"):
@@ -76,12 +87,30 @@ def open_store(retrieval: RetrievalSettings, dataset: Dataset, cache: Path) -> S
             except (ModuleNotFoundError, ValueError, OSError) as error:
                 raise UserError(f"retrieval.{key}: {error}") from error
     encoder, *pictures = encoders.values()
-    return Store.open(cache / "indexes", dataset.corpus, encoder, picture_encoder=next(iter(pictures), None))
+    return Store.open(
+        cache / INDEXES,
+        lambda: manifest.counted("encoding sources"),
+        encoder,
+        picture_encoder=next(iter(pictures), None),
+        digest_of=manifest.digest,
+        waiting=manifest.progress.waiting,
+    )
 
 
-def open_evidence(plan: Plan, dataset: Dataset, cache: Path) -> Evidence:
-    """Opens the evidence for the questions of a data set, over its index."""
-    return Evidence(open_store(plan.retrieval, dataset, cache), plan.retrieval, plan.dataset.pictures_for)
+def open_evidence(plan: Plan, dataset: Dataset, cache: Path, progress: Progress | None = None) -> Evidence:
+    """Opens the evidence for the questions of a data set, over its index. Decodes the pictures of their pools.
+
+    Raises UserError for one that cannot be decoded, and as `open_store`.
+    """
+    manifest = manifest_of(dataset, cache, progress)
+    store = open_store(plan.retrieval, dataset, cache, manifest)
+    if manifest.decodes:
+        docs = None
+        if plan.config.data.check == "used":
+            items = chain(dataset.train(), dataset.evaluate())
+            docs = list(dict.fromkeys(doc for item in items for doc in item.pool))
+        manifest.check_pictures(store.pictures(docs), keep=True)
+    return Evidence(store, plan.retrieval, plan.dataset.pictures_for, check_pictures=manifest.check_pictures)
 
 
 class OpenData:

@@ -13,7 +13,7 @@ from experiments.metrics.answer_metrics import recall_at_k
 from experiments.planning.plan import Job, Plan
 from experiments.records.progress import Progress
 from experiments.records.recorder import RunFolder
-from experiments.running.inputs import notes_of, open_cache, open_dataset, open_store
+from experiments.running.inputs import manifest_of, notes_of, open_cache, open_dataset, open_store
 from retrieval.store import SearchSpace, Store
 from topologies.method import query_of
 
@@ -111,8 +111,8 @@ class RecallJob(Job):
         config = plan.config
         cache = open_cache(config.cache_folder)
         dataset = open_dataset(plan, cache)
-        store = open_store(plan.retrieval, dataset, cache)
         with Progress() as progress:
+            store = open_store(plan.retrieval, dataset, cache, manifest_of(dataset, cache, progress))
             for note in notes_of(dataset):
                 progress.print(f"note: {note}")
             rows = recall_report(dataset, store, limit=config.data.limit, progress=progress, seed=config.seed)

@@ -146,7 +146,7 @@ def run_left(
         preparing = progress.phase("preparing data", total=len(different))
         for plan in different.values():
             dataset = inputs.open_dataset(plan, cache)
-            inputs.open_store(plan.retrieval, dataset, cache)
+            inputs.open_evidence(plan, dataset, cache, progress)
             for note in inputs.notes_of(dataset):
                 progress.print(f"note: {note}")
             preparing.advance()

@@ -1,6 +1,7 @@
 """Progress is a line now and then in a file, and bars on a terminal."""
 
 import io
+import time
 
 import pytest
 from rich.console import Console
@@ -69,3 +70,27 @@ def test_a_plain_line_tells_turns_and_rates_below_one_a_second() -> None:
     assert slow == "m3prune: 1/100, 0.013/s, 2:12:00 left; turns: 19, 0.24/s"
     fast = plain("m3prune", completed=100, total=100, new_units=100, elapsed_s=4, turns=1900)
     assert fast == "m3prune: 100/100, 25.0/s, took 0:00:04; turns: 1,900, 475.0/s"
+
+
+@pytest.mark.parametrize("total", [3, None])
+def test_items_are_counted_from_the_first_second_on(total: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress_module, "SHOWN_AFTER_S", 0)
+    screen = io.StringIO()
+    with Progress(Console(file=screen)) as progress:
+        assert list(progress.counted("reading", "abc", total)) == ["a", "b", "c"]
+    first, *_, last = screen.getvalue().splitlines()
+    assert first.startswith("reading: 1/3" if total else "reading: 1, ")
+    assert last.startswith("reading: 3/3")
+
+
+def test_a_long_step_shows_that_it_is_under_way_and_a_short_one_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = io.StringIO()
+    with Progress(Console(file=screen)) as progress:
+        with progress.waiting("indexing"):
+            pass
+        assert screen.getvalue() == ""
+        monkeypatch.setattr(progress_module, "SHOWN_AFTER_S", 0.01)
+        with progress.waiting("indexing"):
+            time.sleep(0.3)
+    assert screen.getvalue().startswith("indexing: 0/1, ")
+    assert "indexing: 1/1" in screen.getvalue()
