@@ -60,10 +60,10 @@ class Sleeper(AttackKind):
 
     def check_phases(self, rounds: int | None, questions: int | None) -> None:
         latest = {"from_round": rounds, "from_question": None if questions is None else questions - 1}
-        for name, most in latest.items():
+        for name, bound in latest.items():
             start = getattr(self.settings, name)
-            if most is not None and start > most:
-                raise UserError(f"attack.{name}={start}: no discussion would be attacked: set it to {most} or less")
+            if bound is not None and start > bound:
+                raise UserError(f"attack.{name}={start}: no discussion would be attacked: set it to {bound} or less")
 
     def change(self, turn: Turn, context: AttackContext) -> Turn:
         # Questions count from 0, rounds from 1.
@@ -101,7 +101,7 @@ class Sabotage(AttackKind):
     reads = (*ITS_OWN_PHASES, "attack.share")
 
     def change(self, turn: Turn, context: AttackContext) -> Turn:
-        honest_senders = {heard.message.agent for heard in turn.heard} - {*context.attackers}
+        honest_senders = {hearing.message.agent for hearing in turn.heard} - {*context.attackers}
         hears_framed = any(context.falls(self.settings.share, "framed", name) for name in honest_senders)
         if context.phase == "evaluate" or hears_framed:
             return argue(turn, context.target, self.settings)

@@ -92,9 +92,9 @@ class Attack:
 
     def under(self, settings: AttackSettings) -> "Attack":
         """Returns another attack on the same agents and questions. Raises UserError as the constructor does."""
-        other = Attack(settings, self._agents, self._dataset, self._seed, self.applies)
-        other._targets = self._targets
-        return other
+        attack = Attack(settings, self._agents, self._dataset, self._seed, self.applies)
+        attack._targets = self._targets
+        return attack
 
     def absent(self) -> "Attack":
         """Returns the same without the attack: every discussion is left as it is."""
@@ -102,9 +102,9 @@ class Attack:
 
     def sparing(self, turns: Collection[str]) -> "Attack":
         """Returns a copy that leaves these turns (`<round>/<agent>`) and their messages alone."""
-        other = copy(self)
-        other._spared = frozenset(turns)
-        return other
+        attack = copy(self)
+        attack._spared = frozenset(turns)
+        return attack
 
     def prepare(self, evidence: Any) -> None:
         """Publishes an attack's sources in a copy of the run's corpus. Raises UserError where nothing is retrieved."""
@@ -227,19 +227,19 @@ class AttackedDiscussion:
     in_transit: bool
     applies: bool
 
-    def as_sent(self, message: Message, sent: Turn, received: Turn) -> Message:
-        """Records in a message what was sent to its agent (`heard`), and what did not arrive so (`tampered`)."""
+    def as_sent(self, reply: Message, sent: Turn, received: Turn) -> Message:
+        """Records in a reply what was sent to its agent (`heard`), and what did not arrive so (`tampered`)."""
         if sent.heard == received.heard:
-            return message
-        messages_sent = dict.fromkeys(heard.message for heard in sent.heard)
-        messages_received = dict.fromkeys(heard.message for heard in received.heard)
-        altered = [other for other in messages_received if other not in messages_sent]
+            return reply
+        messages_sent = dict.fromkeys(hearing.message for hearing in sent.heard)
+        messages_received = dict.fromkeys(hearing.message for hearing in received.heard)
+        altered = [message for message in messages_received if message not in messages_sent]
         if self.in_transit:
-            altered = [other for other in messages_sent if other not in messages_received] + altered
+            altered = [message for message in messages_sent if message not in messages_received] + altered
         return replace(
-            message,
-            heard=tuple(other.id for other in messages_sent),
-            tampered=tuple(dict.fromkeys(other.id.partition(COPY)[0] for other in altered)),
+            reply,
+            heard=tuple(message.id for message in messages_sent),
+            tampered=tuple(dict.fromkeys(message.id.partition(COPY)[0] for message in altered)),
         )
 
     def added(self, sent: Turn, received: Turn) -> set[Message | Source]:
@@ -248,18 +248,18 @@ class AttackedDiscussion:
 
     def marked(self, trace: Trace, added: Iterable[Message | Source]) -> Trace:
         """Records the attack in the trace of the discussion. added: what its turns had of the attacker."""
-        written = {*added, *self.published}
-        texts = [part.text if isinstance(part, Source) else part.content for part in written]
+        additions = {*added, *self.published}
+        texts = [part.text if isinstance(part, Source) else part.content for part in additions]
         return replace(
             trace,
             attack=self.attack,
             # A system may ask only some of the agents; the others cannot have done any harm.
             attacked=tuple(name for name in self.attackers if name in trace.agents),
             target=self.target,
-            planted=sum(1 for part in written if isinstance(part, Source)),
+            planted=sum(1 for part in additions if isinstance(part, Source)),
             written=sum(map(count_tokens, texts)),
         )
 
 
 def _contents(turn: Turn) -> set[Message | Source]:
-    return {*(heard.message for heard in turn.heard), *turn.memories, *turn.question.evidence}
+    return {*(hearing.message for hearing in turn.heard), *turn.memories, *turn.question.evidence}

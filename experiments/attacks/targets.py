@@ -42,15 +42,15 @@ class Targets:
             candidates = iter(sorted(item.question.choices, key=lambda choice: derive_seed(seed, choice)))
         else:
             candidates = self._answers_of_others(item, seed)
-        tried = {""}  # normalisation leaves an empty string of some answers
+        tried_answers = {""}  # normalisation leaves an empty string of some answers
         for candidate in candidates:
             normalised = normalise(candidate)
-            if normalised in tried:
+            if normalised in tried_answers:
                 continue
             score = self._dataset.score(item, candidate)
             # Not even partly right: success would otherwise be counted for half-right answers.
             if score.utility == 0 and score.f1 == 0:
-                tried.add(normalised)
+                tried_answers.add(normalised)
                 yield candidate
 
     def _answers_of_others(self, item: Item, seed: int) -> Iterator[str]:

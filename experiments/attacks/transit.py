@@ -27,10 +27,10 @@ class Drop(AttackKind):
     in_games = True
 
     def change(self, turn: Turn, context: AttackContext) -> Turn:
-        sent = {heard.message.id for heard in turn.heard}
+        sent = {hearing.message.id for hearing in turn.heard}
         arriving = {late.message.id: late for late in self.late(turn, context) if late.message.id not in sent}
-        for heard in turn.heard:
-            received = self.arrived(heard, turn, context) if self.hits(heard.message, turn, context) else (heard,)
+        for hearing in turn.heard:
+            received = self.arrived(hearing, turn, context) if self.hits(hearing.message, turn, context) else (hearing,)
             arriving |= {arrived.message.id: arrived for arrived in received}
         return replace(turn, heard=tuple(arriving.values()))
 
@@ -45,7 +45,7 @@ class Drop(AttackKind):
         # send the same.
         return context.falls(self.settings.share, self.name, turn.question.id, message.id, turn.agent, turn.round)
 
-    def arrived(self, heard: Heard, turn: Turn, context: AttackContext) -> tuple[Heard, ...]:
+    def arrived(self, hearing: Heard, turn: Turn, context: AttackContext) -> tuple[Heard, ...]:
         """Returns what a receiver gets in place of a message that is hit."""
         return ()
 
@@ -60,8 +60,8 @@ class Delay(Drop):
     name = "delay"
     in_games = False
 
-    def arrived(self, heard: Heard, turn: Turn, context: AttackContext) -> tuple[Heard, ...]:
-        context.held.setdefault((turn.agent, turn.round), {})[heard.message.id] = heard
+    def arrived(self, hearing: Heard, turn: Turn, context: AttackContext) -> tuple[Heard, ...]:
+        context.held.setdefault((turn.agent, turn.round), {})[hearing.message.id] = hearing
         return ()
 
     def late(self, turn: Turn, context: AttackContext) -> Iterable[Heard]:
@@ -76,8 +76,8 @@ class Misroute(Delay):
 
     def late(self, turn: Turn, context: AttackContext) -> Iterable[Heard]:
         # Their receiver has spoken before, so the same ones have gone astray whatever ends first.
-        for heard in turn.heard:
-            for stray in context.held.get((heard.message.agent, heard.message.round), {}).values():
+        for hearing in turn.heard:
+            for stray in context.held.get((hearing.message.agent, hearing.message.round), {}).values():
                 if stray.message.agent != turn.agent:
                     yield stray
 
@@ -88,8 +88,8 @@ class Duplicate(Drop):
     name = "duplicate"
     in_games = False
 
-    def arrived(self, heard: Heard, turn: Turn, context: AttackContext) -> tuple[Heard, ...]:
-        return heard, replace(heard, message=replace(heard.message, id=f"{heard.message.id}{COPY}"))
+    def arrived(self, hearing: Heard, turn: Turn, context: AttackContext) -> tuple[Heard, ...]:
+        return hearing, replace(hearing, message=replace(hearing.message, id=f"{hearing.message.id}{COPY}"))
 
 
 class Tamper(Drop):
@@ -103,8 +103,8 @@ class Tamper(Drop):
     reads = (*Drop.reads, "attack.target")
     aimed = True
 
-    def arrived(self, heard: Heard, turn: Turn, context: AttackContext) -> tuple[Heard, ...]:
-        return (replace(heard, message=rewritten(heard.message, context.target)),)
+    def arrived(self, hearing: Heard, turn: Turn, context: AttackContext) -> tuple[Heard, ...]:
+        return (replace(hearing, message=rewritten(hearing.message, context.target)),)
 
 
 class Impersonate(Tamper):
@@ -112,6 +112,6 @@ class Impersonate(Tamper):
 
     name = "impersonate"
 
-    def arrived(self, heard: Heard, turn: Turn, context: AttackContext) -> tuple[Heard, ...]:
-        forged = replace(rewritten(heard.message, context.target), id=f"{heard.message.id}{COPY}")
-        return heard, replace(heard, message=forged)
+    def arrived(self, hearing: Heard, turn: Turn, context: AttackContext) -> tuple[Heard, ...]:
+        forged = replace(rewritten(hearing.message, context.target), id=f"{hearing.message.id}{COPY}")
+        return hearing, replace(hearing, message=forged)

@@ -37,8 +37,8 @@ async def check_learning(plan: Plan, world: SampleWorld) -> dict[str, LearnedTop
             steps += 1
             require(bool(learner.edges_left()), "its learner counts no edges, whose numbers are recorded")
         resumed = await training.resumed(make, steps)
-        same = _equal(learner.state(), resumed.state())
-        require(same, "a learner that goes on from its saved state ends in another state")
+        ends_alike = _equal(learner.state(), resumed.state())
+        require(ends_alike, "a learner that goes on from its saved state ends in another state")
 
         # Reports on a learner that a run records at its end.
         learner.doubts()
@@ -96,7 +96,7 @@ class ImprovisedTraining:
         return learner
 
 
-def _equal(state: Mapping[str, np.ndarray], other: Mapping[str, np.ndarray]) -> bool:
-    if state.keys() != other.keys():
+def _equal(state: Mapping[str, np.ndarray], resumed: Mapping[str, np.ndarray]) -> bool:
+    if state.keys() != resumed.keys():
         return False
-    return all(np.array_equal(array, other[name], equal_nan=True) for name, array in state.items())
+    return all(np.array_equal(array, resumed[name], equal_nan=True) for name, array in state.items())

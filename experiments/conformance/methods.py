@@ -68,8 +68,7 @@ async def check_order(method: ObservedMethod) -> None:
     reference = await method.observe(improvised(1))
     for delays in (1, 2):
         delayed = await method.observe(improvised(1), delays=delays)
-        same = delayed.trace == reference.trace
-        require(same, "its trace depends on which of its turns end first")
+        require(delayed.trace == reference.trace, "its trace depends on which of its turns end first")
 
 
 async def check_settings(method: ObservedMethod) -> None:
@@ -114,10 +113,11 @@ async def check_labels(method: ObservedMethod) -> None:
     relabelled = replace(item, gold=("something else",), supporting=(), tags={})
     for reply in (None, improvised(1)):
         original = await method.observe(reply, item=item)
-        other = await method.observe(reply, item=relabelled)
-        same_turns = {turn.id: turn for turn in original.team.turns} == {turn.id: turn for turn in other.team.turns}
-        same = same_turns and original.trace == other.trace
-        require(same, "another gold answer changes the discussion")
+        changed = await method.observe(reply, item=relabelled)
+        original_turns = {turn.id: turn for turn in original.team.turns}
+        changed_turns = {turn.id: turn for turn in changed.team.turns}
+        is_same = original_turns == changed_turns and original.trace == changed.trace
+        require(is_same, "another gold answer changes the discussion")
 
 
 async def check_withheld(method: ObservedMethod) -> None:
@@ -139,12 +139,12 @@ async def check_own(method: ObservedMethod) -> None:
     evidence = (await method.observe(improvised(1))).question.evidence
     # Of each kind the first, as a question's own hint and picture would be.
     documents = {source.kind is Kind.IMAGE: source.doc for source in reversed(evidence)}
-    own = set(documents.values())
+    own_documents = set(documents.values())
     item = replace(method.world.items[0], own=tuple(documents.values()))
     observed = await method.observe(improvised(1), item=item)
     for turn in observed.team.turns:
         documents_read = {source.doc for source in turn.question.evidence}
-        marked = documents_read & own <= set(turn.question.own) <= own
+        marked = documents_read & own_documents <= set(turn.question.own) <= own_documents
         require(marked, "a source that is part of the question is read as one that was found")
 
 
@@ -187,8 +187,8 @@ def check_transcript(method: Method, observed: ObservedDiscussion) -> None:
     if method.needs_library:
         check_searches(observed, ids_read)
     else:
-        recorded = evidence if ids_read else ()
-        require(trace.evidence == recorded, "the trace's evidence is not the question's")
+        expected = evidence if ids_read else ()
+        require(trace.evidence == expected, "the trace's evidence is not the question's")
         require(set(ids_read) <= set(evidence), "an agent read a source that the question does not have")
 
 
@@ -203,10 +203,9 @@ def check_searches(observed: ObservedDiscussion, ids_read: list[str]) -> None:
         require(earlier.issuperset(message.heard), "a turn heard a later one")
         earlier.add(message.id)
 
-    recorded = tuple(dict.fromkeys(ids_read))
-    require(trace.evidence == recorded, "the trace's evidence is not what its turns read")
-    known = {*(source.id for source in observed.question.evidence), *observed.library.found}
-    require(known.issuperset(ids_read), "an agent read a source that no search found")
+    require(trace.evidence == tuple(dict.fromkeys(ids_read)), "the trace's evidence is not what its turns read")
+    searchable = {*(source.id for source in observed.question.evidence), *observed.library.found}
+    require(searchable.issuperset(ids_read), "an agent read a source that no search found")
     lookups = [list(lookup.found) for lookup in trace.lookups]
     require(lookups == observed.library.results, "the trace's lookups are not its searches")
     # "": a search before the first turn belongs to none.

@@ -108,8 +108,8 @@ def check_completion(request: Request, completion: object) -> None:
     require(isinstance(completion.text, str), "a completion's text is no text")
     is_explained = completion.stop != "error" or bool(completion.error)
     require(is_explained, "a completion with stop='error' does not say why")
-    least = min(completion.prompt_tokens, completion.completion_tokens, completion.cached_tokens)
-    require(least >= 0, "a completion counts fewer than 0 tokens")
+    fewest = min(completion.prompt_tokens, completion.completion_tokens, completion.cached_tokens)
+    require(fewest >= 0, "a completion counts fewer than 0 tokens")
 
 
 def check_encoder(encoder: Encoder, name: str) -> None:
@@ -126,8 +126,8 @@ def check_encoder(encoder: Encoder, name: str) -> None:
         repeated = encoder.encode_query(QUERY)
         require(np.allclose(query, repeated, atol=TOLERANCE), "the same query has other vectors the second time")
         # Padding in a batch must not leak: an index is built in batches of any size.
-        alone = encoder.encode_sources(SOURCES[:1])[0]
-        require(np.allclose(sources[0], alone, atol=TOLERANCE), "a source's vectors depend on its batch")
+        vectors_alone = encoder.encode_sources(SOURCES[:1])[0]
+        require(np.allclose(sources[0], vectors_alone, atol=TOLERANCE), "a source's vectors depend on its batch")
 
 
 def check_vectors(encoder: Encoder, vectors: np.ndarray) -> None:

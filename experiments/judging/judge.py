@@ -99,9 +99,9 @@ class Judge:
             reason = one_line(reading.value(FieldKind.REASONING) or reading.preamble)[:500]
         error = ""
         if grade is None:
-            last = completions[-1]
-            unread = f"no {rubric.verdict.lower()} in {one_line(last.text)[:200]!r} ({last.stop})"
-            error = last.error or unread
+            last_completion = completions[-1]
+            unread = f"no {rubric.verdict.lower()} in {one_line(last_completion.text)[:200]!r} ({last_completion.stop})"
+            error = last_completion.error or unread
         judgement = Judgement(
             grade=grade,
             reason=reason,

@@ -42,7 +42,7 @@ def moves(plan: Plan, settings: AttackSettings) -> Iterator[AttackSettings]:
     number = plan.config.game.number
     team = range(len(plan.roles.attackable))
     values: dict[str, Sequence[Any]] = {
-        "agents": [list(team[first : first + number]) for first in range(len(team) - number + 1)],
+        "agents": [list(team[start : start + number]) for start in range(len(team) - number + 1)],
         "from_round": range(1, plan.config.topology.rounds + 1),
         "target": range(3),
         "confidence": (0.6, 1.0),
@@ -63,7 +63,7 @@ async def best_response(
 ) -> tuple[AttackSettings, float]:
     """Finds settings of least utility by local search. It ends where no move improves, or after `game.tries`."""
     best = start
-    least = await utility(start)
+    least_utility = await utility(start)
     labels = {label(start)}
     candidates = moves(plan, start)
     while len(labels) <= plan.config.game.tries:
@@ -74,8 +74,8 @@ async def best_response(
             continue
         labels.add(label(candidate))
         candidate_utility = await utility(candidate)
-        if candidate_utility < least:
+        if candidate_utility < least_utility:
             best = candidate
-            least = candidate_utility
+            least_utility = candidate_utility
             candidates = moves(plan, candidate)
-    return best, least
+    return best, least_utility

@@ -76,16 +76,16 @@ async def play(context: RunContext, defences: Sequence[Topology], training_items
     # Double oracle (McMahan et al. 2003): the best response to the mix enters the game until it gains no more.
     for number in range(ROUNDS + 1):
         value, shares, attack_shares = solve(trained)
-        response, least = await respond(shares, attacks[int((shares @ trained).argmin())])
-        if value - least < TOLERANCE or number == ROUNDS:
+        response, utility = await respond(shares, attacks[int((shares @ trained).argmin())])
+        if value - utility < TOLERANCE or number == ROUNDS:
             break
         attacks.append(response)
         response_utilities = await training.utilities(defences, [response])
         trained = np.hstack([trained, response_utilities.mean(axis=2)])
 
     adaptive = []
-    for number, alone in enumerate(np.eye(len(defences))):
-        adaptive_attack, _ = await respond(alone, attacks[int(trained[number].argmin())])
+    for number, defence_alone in enumerate(np.eye(len(defences))):
+        adaptive_attack, _ = await respond(defence_alone, attacks[int(trained[number].argmin())])
         adaptive.append(adaptive_attack)
     # In this order, which is that of the records.
     utilities = await evaluation.utilities(defences, [AttackSettings(), *attacks, response])

@@ -30,12 +30,12 @@ def explore(world: PlantedWorld, config: Config, model: OpinionModel) -> list[Ou
     """Measures baselines and learners in one world, with `training.share` also learners from others' discussions."""
     exploration = Exploration(world, config, model)
     baselines = exploration.baselines()
-    learned, shared = asyncio.run(exploration.learners())
+    learners, shared = asyncio.run(exploration.learners())
     regimes = asyncio.run(exploration.regimes())
 
     full, none, *_ = baselines
     outcomes = []
-    for outcome in (*baselines, *learned, *regimes, *shared):
+    for outcome in (*baselines, *learners, *regimes, *shared):
         if outcome.random is not None:
             simple = max(full.utility, none.utility, outcome.random)
             outcome = replace(outcome, gain=outcome.utility - simple)
@@ -90,9 +90,9 @@ class Exploration:
         shared_outcomes = []
         for name, spec in specs.items():
             others = {}
-            for other, source in sources.items():
+            for sharer, source in sources.items():
                 if source == name:
-                    others[f"{other} from {name}"] = make_learner(specs[other])
+                    others[f"{sharer} from {name}"] = make_learner(specs[sharer])
             outcome, *further = await self._train(name, make_learner(spec), others)
             outcomes.append(outcome)
             shared_outcomes += further
@@ -136,9 +136,9 @@ class Exploration:
         async for step in learn(trained, self._team, self._config.training.samples, list(others.values())):
             steps.append(step)
             # After learning has stopped early, later checkpoints measure the same graph.
-            last = trained.stages * trained.pruning.steps if trained.finished else step.used
+            last_step = trained.stages * trained.pruning.steps if trained.finished else step.used
             for checkpoint in self._config.planted.checkpoints:
-                if step.used <= checkpoint <= last:
+                if step.used <= checkpoint <= last_step:
                     for key, learner in learners.items():
                         # On a copy, so that measuring changes nothing in the learning that goes on.
                         points[key].append(self._point(checkpoint, measures.stopped(learner), steps))

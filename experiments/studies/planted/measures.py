@@ -129,19 +129,19 @@ def different_turns(wirings: Wirings) -> tuple[int, int]:
         return turn_numbers
 
     # Numbers of each agent's last turn, which determine all turns before it, and of its turn in the round before.
-    last = np.zeros((k, agents), dtype=np.int64)
-    before = last
+    last_turns = np.zeros((k, agents), dtype=np.int64)
+    turns_before = last_turns
     for t in range(rounds):
-        now = np.zeros_like(last)
+        turns_now = np.zeros_like(last_turns)
         for agent in wirings.order[:, t].T:
-            heard = np.where(wirings.spatial[discussions, t, :, agent], now, 0)
-            heard_before = np.where(wirings.temporal[discussions, t, :, agent], before, 0)
-            turns = np.column_stack([agent, np.full(k, t), last[discussions, agent], heard, heard_before])
+            messages = np.where(wirings.spatial[discussions, t, :, agent], turns_now, 0)
+            earlier_messages = np.where(wirings.temporal[discussions, t, :, agent], turns_before, 0)
+            turns = np.column_stack([agent, np.full(k, t), last_turns[discussions, agent], messages, earlier_messages])
             speaking = speaks[discussions, t, agent]
-            now[discussions[speaking], agent[speaking]] = number_turns(turns[speaking])
-        before = now
-        last = np.where(now > 0, now, last)
-    number_turns(np.column_stack([np.full((k, 3), agents), np.where(wirings.decision, before, 0)]))
+            turns_now[discussions[speaking], agent[speaking]] = number_turns(turns[speaking])
+        turns_before = turns_now
+        last_turns = np.where(turns_now > 0, turns_now, last_turns)
+    number_turns(np.column_stack([np.full((k, 3), agents), np.where(wirings.decision, turns_before, 0)]))
     return len(numbers), readings
 
 

@@ -152,8 +152,8 @@ class OpinionTeam:
         readers = torch.tensor(wirings.decision).float()
         number = readers.sum(1, keepdim=True)
         # The decision agent weighs all messages alike.
-        read = earlier_beliefs if scenario.passes_on_beliefs else earlier_answers
-        pull = model.conformity * _blend(readers / number.clamp(min=1), read)
+        messages_read = earlier_beliefs if scenario.passes_on_beliefs else earlier_answers
+        pull = model.conformity * _blend(readers / number.clamp(min=1), messages_read)
         pull += model.decision_pull * one_hot(questions.decision[index], model.options)
         pull += (model.noise + model.distraction * number.sqrt()) * questions.decision_sway[index]
         # Draws for scores that do not depend on messages. Graphs that are compared speak in one order in every step.

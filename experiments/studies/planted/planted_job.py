@@ -19,8 +19,8 @@ class PlantedJob(Job):
 
     def check(self, plan: Plan) -> None:
         config = plan.config
-        for learned in config.planted.learners:
-            variant = VARIANTS[learned]
+        for name in config.planted.learners:
+            variant = VARIANTS[name]
             check_samples(variant, config.training.samples)
             LearnerSpec(["text", "visual"], variant=variant, settings=config.learner, pruning=config.pruning).check()
 

@@ -47,9 +47,8 @@ class Scenario:
         number = self.specials
         if not number and adversary is not None:
             number = 1
-        first = adversary or 0
         apart = (agents + 1) // 2
-        return [(first + place * apart) % agents for place in range(number)]
+        return [((adversary or 0) + place * apart) % agents for place in range(number)]
 
     def answers(self, questions: OpinionQuestions, training: bool, generator: Generator) -> tuple[Tensor, Tensor]:
         """Makes the answers of special agents and those in their messages, [q] each, as for `OpinionQuestions`."""

@@ -52,13 +52,13 @@ async def learn(
         measured_steps.append(measure(used + 1, team, step, scores, utilities))
         return StepScores(scores.numpy(), utilities.numpy())
 
-    course = Course(Local(learner), [Local(other) for other in others], samples, features=features)
+    course = Course(Local(learner), [Local(follower) for follower in others], samples, features=features)
     async for _ in course.train(discuss):
         used += 1
         yield measured_steps.pop()
 
-    for other in others:
-        async for _ in learn(other, team, samples):
+    for follower in others:
+        async for _ in learn(follower, team, samples):
             pass
 
 

@@ -29,15 +29,15 @@ WORLD_OUTCOMES = TypeAdapter(Annotated[list[Outcome], Field(min_length=1)])
 def run(folder: RunFolder, config: Config, tracker: Tracker) -> list[Outcome]:
     """Explores the worlds that the folder lacks; writes the results of all, and returns their outcomes."""
     model = OpinionModel()
-    planned = worlds(config.planted, model.text + model.visual)
+    all_worlds = worlds(config.planted, model.text + model.visual)
     # A line that a killed run left incomplete is cut off.
     jsonl.cut(folder.path / RECORDS)
     remedy = "delete the file to explore all worlds again"
-    recorded = jsonl.records(folder.path / RECORDS, WORLD_OUTCOMES.validate_json, remedy)
-    explored = {outcomes[0].world: outcomes for outcomes in recorded}
-    tasks = [partial(explore, world, config, model) for world in planned if world not in explored]
+    recorded_outcomes = jsonl.records(folder.path / RECORDS, WORLD_OUTCOMES.validate_json, remedy)
+    explored = {outcomes[0].world: outcomes for outcomes in recorded_outcomes}
+    tasks = [partial(explore, world, config, model) for world in all_worlds if world not in explored]
     with Progress() as progress, (folder.path / RECORDS).open("a") as lines:
-        bar = progress.phase("exploring worlds", total=len(planned), completed=len(planned) - len(tasks))
+        bar = progress.phase("exploring worlds", total=len(all_worlds), completed=len(all_worlds) - len(tasks))
         # One single-threaded process per core: more threads would only compete.
         with spawned(tasks, cores(), partial(torch.set_num_threads, 1)) as futures:
             for future in as_completed(futures):
@@ -48,8 +48,8 @@ def run(folder: RunFolder, config: Config, tracker: Tracker) -> list[Outcome]:
                 lines.flush()
                 bar.advance()
 
-    # In the planned order: worlds finish in any order, and the file must not depend on it.
-    outcomes = list(chain.from_iterable(explored[world] for world in planned))
+    # In the order of the settings: worlds finish in any order, and the file must not depend on it.
+    outcomes = list(chain.from_iterable(explored[world] for world in all_worlds))
     summaries = summarise(outcomes, config.seed)
     content = {
         "settings": asdict(config.planted),

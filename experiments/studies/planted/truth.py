@@ -42,9 +42,11 @@ class EffectSums:
         self.on_receiver, self.on_answer, self.squares = torch.zeros(3, agents, agents).double()
         self.half = torch.full((1, agents, agents), 0.5)
 
-    def add(self, drawn: np.ndarray, allowed: np.ndarray, receiver_credit: Tensor, answer_credit: Tensor) -> None:
+    def add(
+        self, drawn_edges: np.ndarray, allowed_edges: np.ndarray, receiver_credit: Tensor, answer_credit: Tensor
+    ) -> None:
         """Adds discussions: the drawn and allowed edges, and credits [k, rounds, receiver]."""
-        surprises = surprise(torch.from_numpy(drawn), torch.from_numpy(allowed), self.half)
+        surprises = surprise(torch.from_numpy(drawn_edges), torch.from_numpy(allowed_edges), self.half)
         self.on_receiver += credited_sum(surprises, receiver_credit).sum(0)
         self.on_answer += credited_sum(surprises, answer_credit).sum(0)
         self.squares += (surprises**2).sum(0).sum(0)
@@ -74,9 +76,9 @@ def true_effects(team: OpinionTeam, discussions: int) -> Truth:
         sums.spatial.add(wirings.spatial, wirings.allowed.spatial, receiver_credit, answer_credit)
         sums.temporal.add(wirings.temporal, wirings.allowed.temporal, receiver_credit, answer_credit)
         # As in `surprise`: drawn or not (1 or 0), minus the probability 0.5.
-        read = torch.from_numpy(wirings.decision).double() - 0.5
-        reader_products += utility_credit.double() @ read
-        reader_squares += (read**2).sum(0)
+        reading = torch.from_numpy(wirings.decision).double() - 0.5
+        reader_products += utility_credit.double() @ reading
+        reader_squares += (reading**2).sum(0)
 
     return Truth(
         on_receiver=Edges(*(kind.effects(kind.on_receiver) for kind in sums)),
@@ -155,5 +157,5 @@ def discuss_questions(
         array = getattr(wirings, name)
         if array is not None:
             repeated[name] = np.broadcast_to(array, (questions, *array.shape[1:]))
-    drawn = team.questions(questions, key)
-    return team.discuss(drawn, torch.arange(questions), replace(wirings, **repeated), probabilities)
+    batch = team.questions(questions, key)
+    return team.discuss(batch, torch.arange(questions), replace(wirings, **repeated), probabilities)

@@ -79,7 +79,7 @@ class Outcome:
 def worlds(settings: PlantedSettings, agents: int) -> list[PlantedWorld]:
     """Returns all worlds to explore. Easy ones have teams with and without adversary, but with `chance`, where it could
     do nothing; hard ones have teams with their special agents alone."""
-    chosen = []
+    planted_worlds = []
     for influence in map(Influence, settings.influences):
         strengths = settings.strengths if influence == Influence.ANSWERS else settings.strengths[:1]
         # Teams with an adversary come first.
@@ -92,8 +92,8 @@ def worlds(settings: PlantedSettings, agents: int) -> list[PlantedWorld]:
             for attacked in teams:
                 for number in range(settings.seeds):
                     adversary = _adversary(number, settings.seeds, agents) if attacked else None
-                    chosen.append(PlantedWorld(conformity, distraction, number, adversary, influence))
-    return chosen
+                    planted_worlds.append(PlantedWorld(conformity, distraction, number, adversary, influence))
+    return planted_worlds
 
 
 def _adversary(number: int, seeds: int, agents: int) -> int:

@@ -36,18 +36,18 @@ def edge_effects(metrics: Metrics) -> Figure:
     figure = Figure(figsize=(1.8 + size * sum(widths) / len(agents), 1.4 + size), layout="constrained")
     panels = figure.subplots(1, len(kinds), squeeze=False, width_ratios=widths)[0]
     # 1 where all effects are zero, because a scale from 0 to 0 has no colours.
-    most = max((abs(edge["answer_effect"]["mean"]) for edge in metrics["edges"]), default=0) or 1.0
+    largest = max((abs(edge["answer_effect"]["mean"]) for edge in metrics["edges"]), default=0) or 1.0
     for axes, kind in zip(panels, kinds, strict=True):
         edges = [edge for edge in metrics["edges"] if edge["kind"] == kind]
-        image = _draw_kind(axes, kind, edges, agents, most)
+        image = _draw_kind(axes, kind, edges, agents, largest)
     figure.colorbar(image, ax=list(panels), shrink=0.9, aspect=25, label="effect on the final answer")
     figure.supxlabel("receiver")
     figure.supylabel("sender")
     return figure
 
 
-def _draw_kind(axes: Axes, kind: str, edges: Sequence[Metrics], agents: Sequence[str], most: float) -> QuadMesh:
-    """Draws the edges of one kind, in colours for effects up to `most`. Returns the image."""
+def _draw_kind(axes: Axes, kind: str, edges: Sequence[Metrics], agents: Sequence[str], largest: float) -> QuadMesh:
+    """Draws the edges of one kind, in colours for effects up to `largest`. Returns the image."""
     receivers = ["decision"] if kind == "decision" else agents
     # Mean effects [senders, receivers], NaN where there is no edge.
     effects = np.full((len(agents), len(receivers)), np.nan)
@@ -65,8 +65,8 @@ def _draw_kind(axes: Axes, kind: str, edges: Sequence[Metrics], agents: Sequence
         _readable(agents),
         _readable(receivers),
         cmap=colours,
-        vmin=-most,
-        vmax=most,
+        vmin=-largest,
+        vmax=largest,
         edgecolors="#DDDDDD",
     )
     axes.tick_params("x", rotation=90)

@@ -34,17 +34,17 @@ class RedundancyJob(DiscussionJob):
         from experiments.studies.redundancy.redundancy_figure import draw  # imports matplotlib
 
         metrics = json.loads((folder.path / FILE).read_text())
-        drawn = draw(folder, metrics)
-        spent = usage.total(folder)
+        figures = draw(folder, metrics)
+        run_usage = usage.total(folder)
         # Put among the paired tests, which the tracker logs unchanged.
         groups = {f"redundancy/{kind}": row for kind, row in metrics["kinds"].items()}
         for learner, kinds in metrics["learners"].items():
             groups |= {f"redundancy/{learner}/{kind}": row for kind, row in kinds.items()}
-        tracker.summary({**metrics, "paired": {**metrics["paired"], **groups}}, drawn, spent)
+        tracker.summary({**metrics, "paired": {**metrics["paired"], **groups}}, figures, run_usage)
         print()
         # Costs belong below the last table, after its notes.
-        *before, last = tables(metrics)
-        for table in before:
+        *tables_above, last_table = tables(metrics)
+        for table in tables_above:
             table.print()
-        last.print(further=usage.notes(spent))
+        last_table.print(further=usage.notes(run_usage))
         return True
