@@ -48,14 +48,11 @@ class Able(Scripted):
 class Counted:
     """The embedded reader, and how often it was asked."""
 
-    def __init__(self, fails_after: int | None = None) -> None:
+    def __init__(self) -> None:
         self.calls = 0
         self._reader = Reader(ReaderSettings())
-        self._fails_after = fails_after
 
     async def complete(self, request: Request) -> Completion:
-        if self.calls == self._fails_after:
-            raise KeyboardInterrupt
         self.calls += 1
         return self._reader.read(request)
 
@@ -237,12 +234,6 @@ async def test_two_replies_without_a_grade_are_a_failure_that_is_not_correct() -
     assert len(model.requests) == 2
 
 
-async def test_a_call_that_failed_is_repeated_and_counted() -> None:
-    judge = Judge(Scripted(ModelError("gone"), "Grade: 5"), "m")
-    assert (await judge.grade(ASKED, "Mira Holt")).grade == 5
-    assert judge.usage.calls == 2
-
-
 @pytest.mark.parametrize(
     "reply", [ModelError("gone"), Completion("", "", stop="error", error="gone"), Completion("", "", stop="too_long")]
 )
@@ -291,16 +282,6 @@ def test_a_killed_run_judges_only_what_is_missing(run: RunFolder, cut: int) -> N
     model = Counted()
     assert judge_all(run, Judge(model, "reader")) == whole
     assert model.calls == QUESTIONS * len(METHODS) - left
-
-
-def test_what_was_judged_before_an_interruption_is_kept(run: RunFolder) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        judge_all(run, Judge(Counted(fails_after=9), "reader"), concurrency=1)
-    kept = len(list(judgement_records(run)))
-    assert 0 < kept <= 9
-    model = Counted()
-    judge_all(run, Judge(model, "reader"))
-    assert model.calls == QUESTIONS * len(METHODS) - kept
 
 
 def test_judgements_of_other_answers_are_refused(run: RunFolder) -> None:

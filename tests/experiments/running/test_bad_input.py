@@ -180,7 +180,8 @@ def test_a_corrupted_checkpoint_is_named_and_nothing_is_lost(
     from experiments.records.recorder import RunFolder
 
     run = RunFolder.create(tmp_path, "mmqa_prune")
-    save(load(["experiment=mmqa_prune", f"output={tmp_path}", "wandb.mode=disabled"]), run.config)
+    small = ["data.limit=2", "pruning.steps=1", "runtime=inline", "wandb.mode=disabled"]
+    save(load(["experiment=mmqa_prune", *small, f"output={tmp_path}"]), run.config)
     graph = run.learned("m3prune")
     graph.path.mkdir(parents=True)
     graph.topology.write_bytes(b"\x08\x00\x00\x00\x00\x00\x00\x00garbage!")

@@ -31,8 +31,8 @@ def folder(tmp_path: Path) -> Path:
     """A run folder as a run leaves it that was killed at once."""
     output = tmp_path / "runs"
     run = RunFolder.create(output, "mmqa_prune")
-    words = ["experiment=mmqa_prune", "data.limit=2", f"output={output}", f"cache={output / 'cache'}"]
-    save(load([*words, "wandb.mode=disabled"]), run.config)
+    small = ["data.limit=2", "pruning.steps=1", "runtime=inline", "wandb.mode=disabled"]
+    save(load(["experiment=mmqa_prune", *small, f"output={output}", f"cache={output / 'cache'}"]), run.config)
     return run.path
 
 

@@ -100,12 +100,6 @@ def test_a_record_says_whose_discussions_it_learned_from_only_where_they_were_no
         assert b'"source"' not in (folder.learned(method).path / LEARNING).read_bytes()
 
 
-def test_effects_alone_learns_from_its_own(output: Path, apart: RunFolder) -> None:
-    alone = carry_out(["methods=[full,effects]"], output)
-    learned = {name: content for name, content in records(alone, "effects").items() if name.startswith("learned")}
-    assert learned == {name: content for name, content in records(apart, "effects").items() if name in learned}
-
-
 class Killed(Exception):
     """The process ends here."""
 
@@ -135,13 +129,6 @@ def test_a_run_killed_between_the_records_of_a_step_goes_on_and_ends_the_same(
     monkeypatch.undo()
     folder = carry_out(BOTH, output, folders[0])
     assert records(folder, "m3prune", "effects") == records(shared, "m3prune", "effects")
-
-
-def test_it_is_the_same_one_discussion_at_a_time_and_in_any_order_of_methods(shared: RunFolder, output: Path) -> None:
-    other = carry_out([*BOTH, "methods=[full,effects,m3prune]", "concurrency=1"], output)
-    for name, content in records(shared, "m3prune", "effects").items():
-        if name != "metrics.json":  # its rows stand in the order of the methods
-            assert records(other, "m3prune", "effects")[name] == content, name
 
 
 def test_it_is_replayed_from_the_discussions_or_with_what_was_learned(shared: RunFolder, output: Path) -> None:
