@@ -160,7 +160,10 @@ def agent_tables(rows: Iterable[AgentRow]) -> list[ResultTable]:
             listed = team
             if len(team) > MOST_ROWS:
                 listed = team[: MOST_ROWS // 2] + team[-MOST_ROWS // 2 :]
-            cells = {f"{row.agent} (attacked)" if row.attacked else row.agent: _cells(row) for row in listed}
+            cells = {}
+            for row in listed:
+                name = f"{row.agent} (attacked)" if row.attacked else row.agent
+                cells[name] = _cells(row)
             tables.append(
                 ResultTable.of(
                     "agent",

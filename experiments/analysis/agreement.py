@@ -2,11 +2,11 @@
 
 from collections.abc import Collection
 from itertools import combinations
-from typing import Any
 
 import pandas as pd
 
 from experiments.analysis.paired import paired_tests, verdicts
+from experiments.analysis.run_facts import Metrics
 from experiments.analysis.scores import Answers, by_method, sound
 from experiments.records.recorder import RunFolder
 
@@ -20,8 +20,12 @@ def concluded(run: RunFolder, failures: float) -> dict[str, pd.DataFrame]:
 
 
 def agreement(
-    answers: Answers, seed: int, metric: str, margin: float, tested: Collection[str] = ()
-) -> list[dict[str, Any]]:
+    answers: Answers,
+    seed: int,
+    metric: str,
+    margin: float,
+    tested: Collection[str] = (),
+) -> list[Metrics]:
     """Compares every two methods that share questions. Returns their names `a` and `b`, counts, and the `test` in
     words.
 

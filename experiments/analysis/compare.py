@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, product
@@ -12,10 +12,11 @@ import numpy as np
 import pandas as pd
 
 from actors.messages import derive_seed
-from experiments.analysis.intervals import crossed_interval
+from experiments.analysis.grouping import grouped
+from experiments.analysis.intervals import Interval, crossed_interval
 from experiments.analysis.paired import adjusted_tests
 from experiments.analysis.result_table import shown
-from experiments.analysis.run_facts import Metrics
+from experiments.analysis.run_facts import Metrics, Settings
 from experiments.analysis.scores import FinishedRun
 from experiments.analysis.statistics import crossed_test
 from experiments.records.trials import TrialResult
@@ -38,7 +39,7 @@ class Arm:
     """
 
     method: str
-    values: Mapping[str, Any]
+    values: Settings
     utilities: pd.DataFrame
     tokens: tuple[float, ...] = ()
     seconds: tuple[float, ...] = ()
@@ -60,12 +61,12 @@ class Arm:
         return self.utilities.groupby(level=0, sort=False).mean()
 
     @cached_property
-    def ci95(self) -> tuple[float, float]:
+    def ci95(self) -> Interval:
         """95% interval of the mean, over questions and trials (`crossed_interval`)."""
         # The draws are seeded by the name alone, so an interval is the same in every figure and after a resumption.
         return self.interval(derive_seed(0, "interval", self.name))
 
-    def interval(self, draws: int) -> tuple[float, float]:
+    def interval(self, draws: int) -> Interval:
         """Draws the interval of the mean, with this seed.
 
         Trials of one seed (an attacker's positions) share what was learned and are one repetition; those of a single
@@ -90,7 +91,7 @@ def clusters_of(utilities: pd.DataFrame) -> pd.Index:
 
 def trial_arm(
     method: str,
-    values: Mapping[str, Any],
+    values: Settings,
     seed: int,
     scores: pd.Series,
     clusters: pd.Series | pd.Index,
@@ -144,10 +145,7 @@ def arms_of(trials: Sequence[Arm], results: Sequence[TrialResult]) -> list[Arm]:
 
 def merge(arms: Sequence[Arm], over: Collection[str] = ()) -> list[Arm]:
     """Merges arms of one method and setting into one. The keys `over` do not count as setting and are dropped."""
-    groups: dict[str, list[Arm]] = {}
-    for arm in arms:
-        key = frozen([arm.method, without(arm.values, over)])
-        groups.setdefault(key, []).append(arm)
+    groups = grouped(arms, key=lambda arm: frozen([arm.method, without(arm.values, over)]))
     merged = []
     for group in groups.values():
         arm = Arm(
@@ -162,14 +160,14 @@ def merge(arms: Sequence[Arm], over: Collection[str] = ()) -> list[Arm]:
     return merged
 
 
-def without(values: Mapping[str, Any], keys: Collection[str]) -> dict[str, Any]:
+def without(values: Settings, keys: Collection[str]) -> dict[str, Any]:
     """Leaves out some keys of a trial's values."""
     return {key: value for key, value in values.items() if key not in keys}
 
 
-def methods_in(arms: Sequence[Arm]) -> list[str]:
-    """Lists the methods of some arms, each once, in their order."""
-    return list(dict.fromkeys(arm.method for arm in arms))
+def arms_by_method(arms: Sequence[Arm]) -> dict[str, list[Arm]]:
+    """Groups arms by method, in their order."""
+    return grouped(arms, key=lambda arm: arm.method)
 
 
 def varied(results: Sequence[TrialResult]) -> dict[str, list[Any]]:
@@ -200,7 +198,7 @@ def varied(results: Sequence[TrialResult]) -> dict[str, list[Any]]:
     return axes
 
 
-def compare_pairs(pairs: Sequence[tuple[Arm, Arm]], seed: int, margin: float) -> dict[str, dict[str, Any]]:
+def compare_pairs(pairs: Sequence[tuple[Arm, Arm]], seed: int, margin: float) -> dict[str, Metrics]:
     """Tests each pair's first arm minus its second by `crossed_test`. A test has its number of `seeds`.
 
     A pair that shares no question at the same seed is left out. Trials of one seed (an attacker at several positions)
@@ -232,8 +230,7 @@ def natural_pairs(arms: Sequence[Arm], tested: Sequence[tuple[str, str]] = ()) -
         if {method, rival} <= setting_arms.keys():
             pairs.append((setting_arms[method], setting_arms[rival]))
 
-    for method in methods_in(arms):
-        method_arms = [arm for arm in arms if arm.method == method]
+    for method_arms in arms_by_method(arms).values():
         reference = method_arms[0]
         # A method that the settings cannot change (one agent alone, say) answers the same everywhere.
         if all(np.array_equal(arm.utilities, reference.utilities, equal_nan=True) for arm in method_arms):

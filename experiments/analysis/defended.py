@@ -30,25 +30,27 @@ def detection(weights: Floats, scores: Floats, bad: Bools) -> dict[str, Floats]:
     """
     attacker = bad[:, None]
     honest = ~attacker
-    hit = (weights < HALF) & attacker
+    silenced = weights < HALF
+    hit = silenced & attacker
+    # By round.
     hits = hit.sum(2)
     attackers = attacker.sum(2)
-    missed = ((weights < HALF) & honest).sum(2)
+    misses = (silenced & honest).sum(2)
 
     pairs = attacker[..., :, None] & honest[..., None, :]
     # 1 where the attacker is more suspected, a half where both are alike.
     above = (np.sign(scores[..., :, None] - scores[..., None, :]) + 1) / 2
     with np.errstate(invalid="ignore"):
         tpr = hits / attackers
-        fpr = missed / honest.sum(2)
+        fpr = misses / honest.sum(2)
         auroc = (above * pairs).sum((2, 3)) / pairs.sum((2, 3))
-    f1 = 2 * hits / np.maximum(hits + missed + attackers, 1)
+    f1 = 2 * hits / np.maximum(hits + misses + attackers, 1)
     return {
         "tpr": tpr,
         "fpr": fpr,
         "detection_f1": np.where(np.isnan(tpr), np.nan, f1),
         "auroc": auroc,
-        "honest_silenced": missed[:, -1:],
+        "honest_silenced": misses[:, -1:],
         "delay": np.where(hit.any(1), 1.0 + hit.argmax(1), np.nan),
     }
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import pandas as pd
 
@@ -11,6 +10,7 @@ from experiments.analysis.defended import detected
 from experiments.analysis.gains import hears, independence
 from experiments.analysis.monitored import agent_scores
 from experiments.analysis.phase_tables import phase_tables
+from experiments.analysis.run_facts import Metrics
 from experiments.analysis.turn_counts import TurnCounts, count_turns
 from experiments.attacks.attack_metrics import attack_cost
 from experiments.datasets.item import Dataset, Item
@@ -31,7 +31,7 @@ class DiscussionRecords:
     costs: dict[str, dict[str, float]] = field(default_factory=dict)
     agents: list[AgentRow] = field(default_factory=list)
     detections: dict[str, dict[str, Floats]] = field(default_factory=dict)
-    independent: dict[str, dict[str, Any]] = field(default_factory=dict)
+    independent: dict[str, Metrics] = field(default_factory=dict)
     hearing: set[str] = field(default_factory=set)
     trained: dict[str, list[pd.DataFrame]] = field(default_factory=dict)
     evaluated: dict[str, pd.DataFrame] = field(default_factory=dict)

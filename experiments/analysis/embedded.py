@@ -15,6 +15,7 @@ from itertools import chain
 from typing import Any
 
 from actors.messages import Trace, derive_seed
+from experiments.analysis.grouping import grouped
 from experiments.judging.judgements import judgement_records
 from experiments.records import attribution
 from experiments.records.recorder import RunFolder
@@ -133,10 +134,8 @@ def embed(run: RunFolder, methods: Sequence[str], limit_turns: int = LIMIT_TURNS
     training gets the turns that are left.
     """
     embedded = Embedded()
-    scores: dict[str, list[Scored]] = {method: [] for method in methods}
-    for scored in run.scores():
-        if scored.method in scores:
-            scores[scored.method].append(scored)
+    all_scores = grouped(run.scores(), key=lambda scored: scored.method)
+    scores = {method: all_scores.get(method, []) for method in methods}
     questions = _drawn(scores.values(), limit_turns)
     remarks = _remarks(run)
     for method, method_scores in scores.items():

@@ -39,7 +39,7 @@ def summarise(
     run: RunFolder,
     facts: RunFacts,
     controls: Mapping[str, Mapping[Any, str]],
-    independent: Mapping[str, Mapping[str, Any]],
+    independent: Mapping[str, Metrics],
     hearing: Collection[str],
 ) -> Metrics:
     """Returns each method's gains and how independent its agents are, for metrics.json.

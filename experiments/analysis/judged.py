@@ -1,13 +1,12 @@
 """Summary of a run's judgements: Acc* with intervals and paired tests."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from actors.messages import derive_seed
 from actors.prompting.form import in_lines
 from experiments.analysis.paired import paired_tests
 from experiments.analysis.rounding import rounded
-from experiments.analysis.run_facts import EMBEDDED, RunFacts
+from experiments.analysis.run_facts import EMBEDDED, Metrics, RunFacts
 from experiments.analysis.scores import mean_and_interval, read_judgements, read_scores
 from experiments.judging.rubric import CORRECT, GRADED, Rubric
 from experiments.records.recorder import RunFolder
@@ -20,7 +19,7 @@ def summarise(
     facts: RunFacts,
     judge: str,
     rubric: Rubric = GRADED,
-) -> dict[str, Any]:
+) -> Metrics:
     """Returns the judgements for metrics.json. It names the judge, its rubric, Acc* of every method and paired tests.
 
     Answers whose judgement failed, and questions that failed, are in no mean; beyond the run's share of failures a
@@ -49,7 +48,7 @@ def summarise(
             graded = graded[:0]
         answers[method] = graded[["acc_star", "cluster"]].rename(columns={"acc_star": "utility"})
 
-        row: dict[str, Any] = {"acc_star": None, "ci95": None, "grade": None}
+        row: Metrics = {"acc_star": None, "ci95": None, "grade": None}
         if len(graded):
             draws = derive_seed(facts.seed, "bootstrap acc*", method)
             row["acc_star"], row["ci95"] = mean_and_interval(graded, draws, "acc_star")
@@ -81,7 +80,7 @@ def summarise(
     return summary
 
 
-def notes(summary: Mapping[str, Any]) -> Iterator[str]:
+def notes(summary: Metrics) -> Iterator[str]:
     """Yields notes on Acc*: the judge, failed judgements, and methods without it."""
     # Without `right`: a file that was written when there was one rubric.
     yield f"Acc* is the share of answers that {summary['judge']} {summary.get('right', GRADED.right)}."

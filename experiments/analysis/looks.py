@@ -3,8 +3,7 @@
 The test is a confidence sequence of paired differences, by betting against each mean.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +13,7 @@ from actors.messages import derive_seed
 from experiments.analysis.intervals import Clusters, cluster_totals
 from experiments.analysis.paired import UNKNOWN, adjusted_tests, verdict
 from experiments.analysis.rounding import rounded
+from experiments.analysis.run_facts import Metrics
 from experiments.analysis.scores import by_method
 from experiments.analysis.statistics import PairedTest
 from experiments.datasets.item import Dataset, Item, Subset
@@ -54,7 +54,7 @@ def test_so_far(
     pair: Sequence[str],
     look: Dataset,
     margin: float,
-) -> Mapping[str, Any] | None:
+) -> Metrics | None:
     """Tests two methods on the recorded questions of a look. None without a shared one."""
     answers = by_method(run)
     if not set(pair) <= answers.keys():
@@ -81,7 +81,7 @@ def summarise(
     dataset: Dataset,
     seed: int,
     margin: float,
-) -> dict[str, Any]:
+) -> Metrics:
     """Returns the looks for metrics.json: the pair, questions asked and planned, and the test."""
     answers = len([scored for scored in run.scores() if scored.method == pair[0]])
     all_looks = looks(dataset, seed)

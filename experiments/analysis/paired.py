@@ -5,8 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from actors.messages import derive_seed
-from experiments.analysis.result_table import ResultTable, cell_text
+from experiments.analysis.result_table import ResultTable, Row, cell_text
 from experiments.analysis.rounding import rounded
+from experiments.analysis.run_facts import Metrics
 from experiments.analysis.scores import Answers
 from experiments.analysis.statistics import holm, least_clusters, paired_test
 
@@ -37,7 +38,7 @@ Test = Mapping[str, Any]  # a `PairedTest`, with what `adjusted_tests` adds
 
 def paired_tests(
     answers: Answers, pairs: Iterable[tuple[str, str]], seed: int, purpose: str, margin: float
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, Metrics]:
     """Returns a `PairedTest` of every pair for metrics.json, with its `margin` and its `verdict`.
 
     `p_holm` and `p_margin_holm` are adjusted for the number of pairs.
@@ -63,7 +64,7 @@ def paired_tests(
     return {pair: rounded({**test, "verdict": verdict(test)}) for pair, test in zip(tests, adjusted, strict=True)}
 
 
-def adjusted_tests(tests: Sequence[Test], margin: float) -> list[dict[str, Any]]:
+def adjusted_tests(tests: Sequence[Test], margin: float) -> list[Metrics]:
     """Adds to each test its `margin`, and p-values adjusted for the number of tests."""
     p_values = holm([test["p_value"] for test in tests])
     p_margins = holm([test["p_margin"] for test in tests])
@@ -136,7 +137,7 @@ def verdicts(paired: Mapping[str, Test], metric: str) -> Iterator[str]:
         )
 
 
-def differences(paired: Mapping[str, Test], rows: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+def differences(paired: Mapping[str, Test], rows: Mapping[str, Row]) -> Iterator[str]:
     """Yields a line on the differences that paired tests show. It also names methods that are not worse.
 
     rows: the methods' measures, from which the saved tokens of a method that is not worse are computed.
@@ -163,7 +164,7 @@ def differences(paired: Mapping[str, Test], rows: Mapping[str, Mapping[str, Any]
         yield f"{clusters} independent questions are too few for a verdict of {tests}: {clusters_needed} are needed."
 
 
-def _saving(row: Mapping[str, Any], rival_row: Mapping[str, Any]) -> str:
+def _saving(row: Row, rival_row: Row) -> str:
     """Writes how many tokens a method saves in comparison with its rival; empty where it saves none."""
     tokens = row["prompt_tokens"] + row["completion_tokens"]
     rival_tokens = rival_row["prompt_tokens"] + rival_row["completion_tokens"]

@@ -44,8 +44,9 @@ def write_run_report(
     embedded.sources = titles_of(embedded.source_ids)
     answers = concluded(run, failures=1)
     inconclusive = run_notes.broken(metrics)
-    for method in [method for method in answers if method not in metrics["methods"] or method in inconclusive]:
-        del answers[method]
+    for method in list(answers):
+        if method not in metrics["methods"] or method in inconclusive:
+            del answers[method]
     embedded.pairs = agreement(
         answers,
         seed,

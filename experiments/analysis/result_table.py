@@ -17,6 +17,8 @@ WIDEST = 400  # characters of a table that is not shown on a terminal
 
 log = logging.getLogger(__name__)
 
+Row = Mapping[str, Any]  # values of a row by name, from which its cells are written
+
 
 class _Unknown(Exception):
     """A row has no value for its cell."""
@@ -40,7 +42,7 @@ class _CellFormatter(Formatter):
         return str(super().format_field(value, format_spec))
 
 
-def cell_text(form: str, row: Mapping[str, Any]) -> str:
+def cell_text(form: str, row: Row) -> str:
     """Writes a cell: a format such as `{f1:.3f}`, filled with a row's values.
 
     Without one of them the cell has the text behind a bar, `{f1:.3f}|-`, or nothing.
@@ -52,7 +54,7 @@ def cell_text(form: str, row: Mapping[str, Any]) -> str:
         return otherwise
 
 
-def row_cells(forms: Iterable[str], row: Mapping[str, Any]) -> tuple[str, ...]:
+def row_cells(forms: Iterable[str], row: Row) -> tuple[str, ...]:
     """Writes the cells of a row."""
     return tuple(cell_text(form, row) for form in forms)
 
@@ -95,7 +97,7 @@ class ResultTable:
     @staticmethod
     def of(
         name: str,
-        rows: Mapping[str, Mapping[str, Any]],
+        rows: Mapping[str, Row],
         cells: Mapping[str, str],
         notes: Sequence[str] = (),
         title: str = "",

@@ -12,6 +12,7 @@ EMBEDDED = "reader"  # the name of the embedded reader among models and judges, 
 EMBEDDED_NOTE = "The model is the embedded reader: these figures say nothing about a language model's accuracy."
 
 Metrics = dict[str, Any]  # the content of metrics.json, or a part of it
+Settings = Mapping[str, Any]  # of a trial, by dotted key
 
 
 @dataclass(frozen=True, slots=True)

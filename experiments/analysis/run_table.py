@@ -1,11 +1,10 @@
 """Table of a run's metrics.json, for its end and its report."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 from experiments.analysis import judged
 from experiments.analysis.gains import control_names
-from experiments.analysis.result_table import ResultTable, interval_form
+from experiments.analysis.result_table import ResultTable, Row, interval_form
 from experiments.analysis.run_facts import Metrics, metric_of, model_notes
 from experiments.analysis.run_notes import in_short
 from experiments.analysis.summary import CERTIFIED, TROUBLES
@@ -75,7 +74,7 @@ def run_table(metrics: Metrics) -> ResultTable:
     return ResultTable.of("method", rows, columns, notes=notes, spare=SPARE, brief=brief)
 
 
-def _rows(metrics: Metrics) -> dict[str, dict[str, Any]]:
+def _rows(metrics: Metrics) -> dict[str, Metrics]:
     """Returns the measures of each method, without controls and evaluations without the attack, which have no row."""
     clean = metrics.get("clean", {})
     hidden = {*clean.values(), *control_names(metrics)}
@@ -114,7 +113,7 @@ def _notes(metrics: Metrics) -> Iterator[str]:
         yield f"{cut:,} turns were asked without some of their evidence, which did not fit the model's context."
 
 
-def game_table(game: Mapping[str, Any], metric: str) -> ResultTable:
+def game_table(game: Metrics, metric: str) -> ResultTable:
     """Makes a row per defence: its scores without an attack, under each, and in its worst case."""
     rows = {name: {**row, "scores": [*row["utilities"].values()]} for name, row in game["defences"].items()}
     attacks = next(iter(game["defences"].values()))["utilities"]
@@ -141,7 +140,7 @@ def game_table(game: Mapping[str, Any], metric: str) -> ResultTable:
     )
 
 
-def shared_notes(runs: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def shared_notes(runs: Iterable[Row]) -> Iterator[str]:
     """Yields a note for each graph learned from another's discussions, whose tokens are counted there."""
     sources: dict[tuple[str, str], None] = {}  # a set in order
     for metrics in runs:

@@ -12,7 +12,8 @@ import pandas as pd
 
 from actors.errors import UserError
 from experiments.analysis.arrow_tables import run_tables
-from experiments.analysis.intervals import score_interval
+from experiments.analysis.intervals import Interval, score_interval
+from experiments.analysis.run_facts import Metrics, Settings
 from experiments.config.config import Config
 from experiments.config.saved import read
 from experiments.judging.judgements import judgement_records, similarities
@@ -99,7 +100,7 @@ class FinishedRun:
     """
 
     folder: RunFolder
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: Settings = field(default_factory=dict)
     seed: int = 0
     metrics: Mapping[str, Any] = field(default_factory=dict)
 
@@ -139,13 +140,13 @@ def read_trials(folder: Path, results: Sequence[TrialResult]) -> list[FinishedRu
     return trials
 
 
-def mean_and_interval(answers: pd.DataFrame, seed: int, measure: str = "utility") -> tuple[float, tuple[float, float]]:
+def mean_and_interval(answers: pd.DataFrame, seed: int, measure: str = "utility") -> tuple[float, Interval]:
     """Averages a measure of answers. Returns the mean and its 95% interval by clusters of questions. None counts 0."""
     values = answers[measure].fillna(0.0)
     return float(values.mean()), score_interval(values, seed, answers["cluster"])
 
 
-def by_tag(answers: Answers, tags: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, dict[str, Any]]]:
+def by_tag(answers: Answers, tags: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, Metrics]]:
     """Averages over parts of a benchmark: by subject, hop, task or any other tag.
 
     tags: by question; a value of several, such as `IMG+TXT`, counts as each.
@@ -160,7 +161,7 @@ def by_tag(answers: Answers, tags: Mapping[str, Mapping[str, str]]) -> dict[str,
                 parts.setdefault(tag, {}).setdefault(value, []).append(question)
     # Columns are methods; a question that one of them lacks is NaN there.
     utilities = pd.DataFrame({method: method_answers["utility"] for method, method_answers in answers.items()})
-    means: dict[str, dict[str, dict[str, Any]]] = {}
+    means: dict[str, dict[str, Metrics]] = {}
     for tag, groups in sorted(parts.items()):
         if 1 < len(groups) <= MOST_VALUES:
             means[tag] = {}

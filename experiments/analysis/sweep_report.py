@@ -17,17 +17,19 @@ from experiments.analysis.compare import (
     KIND,
     UNATTACKED,
     Arm,
+    arms_by_method,
     arms_of_trials,
     frozen,
     merge,
-    methods_in,
     varied,
     without,
 )
+from experiments.analysis.grouping import grouped
+from experiments.analysis.intervals import Interval
 from experiments.analysis.page import LABELS, REPORT, Section, page, pictures
 from experiments.analysis.result_table import ResultTable, interval_form, plain, row_cells, short_keys, shown
 from experiments.analysis.rounding import rounded
-from experiments.analysis.run_facts import EMBEDDED_NOTE, model_notes
+from experiments.analysis.run_facts import EMBEDDED_NOTE, Metrics, Settings, model_notes
 from experiments.analysis.scores import read_trials
 from experiments.analysis.worst_case import worst_cases
 from experiments.records import start
@@ -59,15 +61,15 @@ class SweepRow:
         `means` holds their training utility alone.
     """
 
-    values: Mapping[str, Any]
+    values: Settings
     method: str
     seeds: int
     stopped: int
-    ci95: tuple[float, float] | None
+    ci95: Interval | None
     means: Mapping[str, float]
 
     @property
-    def measures(self) -> dict[str, Any]:
+    def measures(self) -> Metrics:
         """Returns the means, with the interval and the sum of tokens."""
         tokens = self.means.get("prompt_tokens", 0) + self.means.get("completion_tokens", 0)
         return {**self.means, "ci95": self.ci95, "tokens": tokens}
@@ -84,13 +86,8 @@ def sweep_rows(
     Trials that differ only in the keys `over` and in their seed become one row. `seed` is for the intervals' draws.
     trials: the arms of each (`arms_of_trials`).
     """
-    arms: dict[str, list[Arm]] = {}
-    for arm in merge(trials, over):
-        arms.setdefault(frozen(arm.values), []).append(arm)
-    groups: dict[str, list[TrialResult]] = {}
-    for result in results:
-        groups.setdefault(frozen(without(result.values, over)), []).append(result)
-
+    arms = grouped(merge(trials, over), key=lambda arm: frozen(arm.values))
+    groups = grouped(results, key=lambda result: frozen(without(result.values, over)))
     rows = []
     for key, group in groups.items():
         values = json.loads(key)
@@ -124,7 +121,7 @@ def sweep_rows(
     return rows
 
 
-def _means(trials: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+def _means(trials: Sequence[Metrics]) -> dict[str, float]:
     """Averages the measures of trials that all of them have, and those under attack that any has."""
     measures = pd.DataFrame(trials).reindex(columns=AVERAGED + ATTACKED).astype(float)
     means = pd.concat([measures[AVERAGED].mean(skipna=False), measures[ATTACKED].mean()])
@@ -207,7 +204,7 @@ def attack_tables(
     kinds = list(dict.fromkeys(arm.values.get(KIND) for arm in arms))
     attacks = [kind for kind in kinds if kind not in UNATTACKED]
     trials = {len(arm.utilities) for arm in arms}
-    if not attacks or len(arms) != len(methods_in(arms)) * len(kinds) or len(trials) > 1:
+    if not attacks or len(arms) != len(arms_by_method(arms)) * len(kinds) or len(trials) > 1:
         return []
     return [_matrix(arms, kinds, metric, seed=seed), _costs(results, attacks)]
 
@@ -218,12 +215,12 @@ def _matrix(arms: Sequence[Arm], kinds: Sequence[Any], metric: str, seed: int) -
     attacks = [kind for kind in kinds if kind not in UNATTACKED]
     questions = pd.concat([arm.utilities for arm in arms]).sort_index(axis="columns").columns
     utilities = []
-    for method in methods_in(arms):
+    for method in arms_by_method(arms):
         utilities.append([by_place[method, kind].utilities.reindex(columns=questions) for kind in attacks])
     worst = worst_cases(utilities, seed, clusters=questions.get_level_values("cluster"))
 
     rows = {}
-    for method, lowest in zip(methods_in(arms), worst, strict=True):
+    for method, lowest in zip(arms_by_method(arms), worst, strict=True):
         rows[method] = {
             "means": [by_place[method, kind].mean for kind in kinds],
             "worst": lowest.mean,

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import linprog
 
-from experiments.analysis.intervals import DRAWS, Clusters, drawn_sums, resampled
+from experiments.analysis.intervals import DRAWS, Clusters, Interval, drawn_sums, resampled
 from topologies.wiring import Floats
 
 
@@ -16,7 +16,7 @@ class WorstCase:
 
     attack: int
     mean: float
-    ci95: tuple[float, float]
+    ci95: Interval
 
 
 def worst_cases(

@@ -16,6 +16,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from experiments.analysis.figures import style
+from experiments.analysis.grouping import grouped
 from experiments.records.recorder import RunFolder
 from experiments.records.records import LearningStep
 from topologies.wiring import Bools, Floats
@@ -35,9 +36,7 @@ def edge_heatmaps(run: RunFolder) -> dict[str, Figure]:
     Snapshots are a stage's start, thirds and end. Senders are down and receivers across, by modality. A pruned edge
     looks different from one that the stage lacks.
     """
-    stages: dict[int, list[LearningStep]] = {}
-    for step in run.learning():
-        stages.setdefault(step.stage, []).append(step)
+    stages = grouped(run.learning(), key=lambda step: step.stage)
     snapshots = []
     for steps in stages.values():
         # A set, because a stage shorter than MOMENTS would show one step twice.

@@ -14,7 +14,7 @@ from matplotlib.collections import QuadMesh
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from experiments.analysis.compare import KIND, POSITION, UNATTACKED, Arm, is_number, methods_in
+from experiments.analysis.compare import KIND, POSITION, UNATTACKED, Arm, arms_by_method, is_number
 from experiments.analysis.figures import style
 from experiments.analysis.result_table import short_keys, shown
 
@@ -46,7 +46,7 @@ def heat_maps(arms: Sequence[Arm], keys: Keys, metric: str) -> Figure:
     down, across = (key for key in keys if key in largest)
     panel_keys = [key for key in keys if key not in largest]
     settings = product(*(keys[key] for key in panel_keys))
-    panels = list(product(settings, methods_in(arms)))
+    panels = list(product(settings, arms_by_method(arms)))
 
     # In inches, fitted to the text of a cell at SMALL.
     panel_width = max(0.5 * len(keys[across]), 1.4) + 0.6
@@ -140,10 +140,10 @@ def over(
     def place(arm: Arm) -> float:
         return float(places[values.index(arm.values[key])])
 
-    methods = methods_in(arms)
-    for number, method in enumerate(methods):
+    methods = arms_by_method(arms)
+    for number, (method, method_arms) in enumerate(methods.items()):
         # Arms come in the order of trials, and a line must run from left to right.
-        method_arms = sorted([arm for arm in arms if arm.method == method], key=place)
+        method_arms.sort(key=place)
         aside = style.offset(number, len(methods), 0.5 * gap)
         xs = [place(arm) + aside for arm in method_arms]
         for x, arm in zip(xs, method_arms, strict=True):
@@ -225,8 +225,7 @@ def utility_against_tokens(arms: Sequence[Arm], metric: str) -> Figure:
 
 def draw_against_tokens(ax: Axes, arms: Sequence[Arm], metric: str) -> None:
     """Draws utility against tokens. A method and setting has a marker, each trial a faint one."""
-    for number, method in enumerate(methods_in(arms)):
-        method_arms = [arm for arm in arms if arm.method == method]
+    for number, (method, method_arms) in enumerate(arms_by_method(arms).items()):
         for arm in method_arms:
             _trials(ax, arm.tokens, arm.trial_means, colour=style.colour(number))
         tokens = [float(np.mean(arm.tokens)) for arm in method_arms]
@@ -245,7 +244,7 @@ def draw_against_tokens(ax: Axes, arms: Sequence[Arm], metric: str) -> None:
 def utility_and_seconds(arms: Sequence[Arm], metric: str) -> Figure:
     """Draws seconds and utility as bars, grouped by setting. Each trial is a faint point."""
     figure, (time, utility) = style.panels(2, 2, height=2.1)
-    methods = methods_in(arms)
+    methods = list(arms_by_method(arms))
     width = 0.8 / len(methods)
     short = short_keys(list(arms[0].values))
     places: dict[str, int] = {}  # of the groups of bars, by setting in words
@@ -281,9 +280,9 @@ def by_position(arms: Sequence[Arm], keys: Keys, metric: str) -> Figure:
         axes.set_title(f"{kind} attack", loc="left")
         attacked = [arm for arm in arms if arm.values[KIND] == kind and arm.values[POSITION] in positions]
         over(axes, attacked, POSITION, values=positions)
-        for number, method in enumerate(methods_in(arms)):
+        for number, method_arms in enumerate(arms_by_method(arms).values()):
             # Without an attack there is no position: one line for all clean arms.
-            clean_means = [arm.mean for arm in arms if arm.method == method and arm.values[KIND] in UNATTACKED]
+            clean_means = [arm.mean for arm in method_arms if arm.values[KIND] in UNATTACKED]
             if clean_means:
                 axes.axhline(
                     float(np.mean(clean_means)),

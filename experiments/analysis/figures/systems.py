@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from actors.messages import FieldKind, Trace
-from experiments.analysis.compare import Arm, merge, methods_in, trial_arm
+from experiments.analysis.compare import Arm, arms_by_method, merge, trial_arm
 from experiments.analysis.figures import style
 from experiments.analysis.figures.sweeps import over, over_keys
 from experiments.analysis.scores import Answers, FinishedRun
@@ -56,7 +56,7 @@ def changes(traces: Iterable[Trace]) -> tuple[Changes, Changes]:
     between: Changes = {}
     for trace in traces:
         sides = []  # the graphs of proponent and opponent, in turn
-        graph = None  # of the last turn that stated one; at first of the turn before the debate
+        graph = None  # before the debate: that of the first turn by another agent
         for turn in trace.turns:
             stated_graph = read_triples(turn.values(FieldKind.TRIPLE))
             if turn.agent in (PROPONENT.name, OPPONENT.name):
@@ -106,7 +106,7 @@ def path_arms(trials: Sequence[FinishedRun]) -> tuple[list[Arm], dict[tuple[str,
 def by_paths(arms: Sequence[Arm], reached: Mapping[tuple[str, int], Sequence[int]], metric: str) -> Figure:
     """Draws accuracy by the most paths that an answer may rest on. Bars count the questions with so many paths."""
     limits = sorted({limit for _, limit in reached})
-    methods = methods_in(arms)
+    methods = list(arms_by_method(arms))
     figure = Figure(figsize=(style.COLUMN, 2.6), layout="constrained")
     axes = figure.add_subplot()
     bars = axes.twinx()

@@ -123,7 +123,7 @@ def lay_out(
         cells = {}
         for row in measured_block.rows:
             columns = [(column, row.cells[column.name]) for column in table.columns]
-            cells[row.row.label] = [(cell_text(table, column, cell), cell.mean) for column, cell in columns]
+            cells[row.row.label] = [(figure_text(table, column, cell), cell.mean) for column, cell in columns]
         rows += block(f"Measured here: {measured_block.label}", cells, choices)
 
     # A dict keeps the order of first appearance, which is the paper's.
@@ -149,7 +149,7 @@ def lay_out(
     )
 
 
-def cell_text(table: PaperTable, column: PaperColumn, cell: MeasuredCell) -> str:
+def figure_text(table: PaperTable, column: PaperColumn, cell: MeasuredCell) -> str:
     """Writes the mean with its interval, in the paper's units; costs without one."""
     if cell.mean is None or cell.ci95 is None:
         return ""

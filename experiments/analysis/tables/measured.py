@@ -4,16 +4,16 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from actors.messages import derive_seed
 from experiments.analysis.compare import compare_pairs, frozen, merge, trial_arm
-from experiments.analysis.intervals import ScoreGroup, mean_interval
+from experiments.analysis.grouping import grouped
+from experiments.analysis.intervals import Interval, ScoreGroup, mean_interval
 from experiments.analysis.result_table import plain
-from experiments.analysis.run_facts import Metrics
+from experiments.analysis.run_facts import Metrics, Settings
 from experiments.analysis.run_notes import broken
 from experiments.analysis.scores import FinishedRun
 from experiments.analysis.tables.paper_table import COSTS, GENERATED, PaperColumn, PaperRow, PaperTable
@@ -27,7 +27,7 @@ def methods_of(run: FinishedRun) -> list[str]:
     return [method for method in run.answers if method not in broken(run.metrics)]
 
 
-def has_setting(run: FinishedRun, values: Mapping[str, Any]) -> bool:
+def has_setting(run: FinishedRun, values: Settings) -> bool:
     """True if the run had a setting. Its varied values come before its configuration."""
     settings = run.values if values.keys() <= run.values.keys() else run.config.by_key
     return values.items() <= settings.items()
@@ -80,7 +80,7 @@ class MeasuredCell:
     """
 
     mean: float | None
-    ci95: tuple[float, float] | None
+    ci95: Interval | None
     questions: int
 
 
@@ -115,12 +115,12 @@ def measure(
     """
     # A setting in a row's key tells rows apart and a data set tells columns apart; all others make blocks.
     row_settings = set().union(*(row.values for row in table.rows))
-    blocks: dict[str, list[FinishedRun]] = {}
-    for run in runs:
-        keys = [key for key in run.values if key not in row_settings and not key.startswith("data.")]
-        settings = {key: run.values[key] for key in keys}
-        blocks.setdefault(frozen([run.metrics["model"], settings]), []).append(run)
 
+    def block_of(run: FinishedRun) -> str:
+        keys = [key for key in run.values if key not in row_settings and not key.startswith("data.")]
+        return frozen([run.metrics["model"], {key: run.values[key] for key in keys}])
+
+    blocks = grouped(runs, key=block_of)
     models = [json.loads(key)[0] for key in blocks]
     table_methods = {*elsewhere, *(row.method for row in table.rows)}
     measured_blocks = []

@@ -1,17 +1,16 @@
 """One table of any runs and sweeps, for a paper: `python run.py table=[runs/a,runs/b]`."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from actors.backends.model_settings import model_name
 from actors.errors import UserError, visible
 from experiments.analysis.arrow_tables import run_tables
-from experiments.analysis.result_table import cell_text, interval_form, plain
-from experiments.analysis.run_facts import model_notes
+from experiments.analysis.result_table import Row, cell_text, interval_form, plain
+from experiments.analysis.run_facts import Metrics, model_notes
 from experiments.analysis.run_table import MEASURES
 from experiments.analysis.summary import COSTS
 from experiments.analysis.sweep_report import recorded_rows
@@ -25,8 +24,6 @@ OPTIONS = {"format": ("latex", "markdown", "csv"), "columns": ("measures", "runs
 SUFFIXES = {".tex": "latex", ".md": "markdown", ".csv": "csv"}
 NOTE = "Utility is the data set's metric (EM or accuracy), with a 95% bootstrap interval; the best of a column is bold."
 REMEDY = "write table=[runs/a,runs/b]"
-
-Row = Mapping[str, Any]  # measures of a method; `run` is the heading above it
 
 # Header and cells of each measure, in the order of columns.
 SHOWN = {
@@ -59,13 +56,7 @@ def table_of(folders: str, options: Sequence[str]) -> int:
     rows: list[Row] = []
     for label, path in _labelled(folders).items():
         rows += _rows(path, label)
-    if choices["format"] == "csv":
-        columns = ["run", "method", "utility", "low", "high", *list(SHOWN)[1:]]
-        text = pd.DataFrame(rows, columns=columns).to_csv(index=False, lineterminator="\n")
-    else:
-        layout = _by_run(rows) if choices["columns"] == "runs" else _by_measure(rows)
-        text = latex(layout) if choices["format"] == "latex" else markdown(layout)
-
+    text = _text(rows, choices["format"], choices["columns"])
     if not file.name:
         print(text.rstrip("\n"))
         return 0
@@ -75,6 +66,16 @@ def table_of(folders: str, options: Sequence[str]) -> int:
         raise UserError(f"table.to={file} cannot be written ({error.strerror}); choose another file") from error
     print(f"table: {visible(str(file))}")
     return 0
+
+
+def _text(rows: Sequence[Row], text_format: str, columns: str) -> str:
+    """Writes the table in a format of `OPTIONS`."""
+    if text_format == "csv":
+        measures = list(SHOWN)[1:]
+        table = pd.DataFrame(rows, columns=["run", "method", "utility", "low", "high", *measures])
+        return str(table.to_csv(index=False, lineterminator="\n"))
+    layout = _by_run(rows) if columns == "runs" else _by_measure(rows)
+    return latex(layout) if text_format == "latex" else markdown(layout)
 
 
 def _labelled(folders: str) -> dict[str, str]:
@@ -119,12 +120,12 @@ def _rows(path: str, label: str) -> Iterator[Row]:
         }
 
 
-def _run_rows(folder: RunFolder, label: str) -> list[dict[str, Any]]:
+def _run_rows(folder: RunFolder, label: str) -> list[Metrics]:
     metrics = run_tables(folder)["metrics"].to_arrow().to_pylist()
     return [{**row, "run": label} for row in metrics]
 
 
-def _sweep_rows(folder: RunFolder, seed: int, label: str) -> list[dict[str, Any]]:
+def _sweep_rows(folder: RunFolder, seed: int, label: str) -> list[Metrics]:
     rows = []
     for row in recorded_rows(folder.path, seed):
         # Without an interval, all trials were stopped early.
