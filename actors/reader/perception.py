@@ -103,7 +103,7 @@ def _misread(text: str, palette: Palette, draw: float) -> str:
     if not replacements:
         return ""
 
-    # One draw decides on the word and on what stands in its place.
+    # One draw decides on the word and on its replacement.
     position, rest = divmod(draw * len(replacements), 1)
     match, alternatives = replacements[int(position)]
     alternative = alternatives[int(rest * len(alternatives))]

@@ -252,7 +252,7 @@ def _is_clean(arm: Arm, attacked: Arm) -> bool:
 
 
 def frozen(value: Any) -> str:
-    """Writes a value as text that is a key, whatever the order of its own keys."""
+    """Writes a value as text that is a key, whatever the order of its keys."""
     return json.dumps(value, sort_keys=True)
 
 

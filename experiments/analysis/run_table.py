@@ -100,7 +100,7 @@ def _rows(metrics: Metrics) -> dict[str, Metrics]:
 
 
 def _notes(metrics: Metrics) -> Iterator[str]:
-    """Yields notes on all methods together, also on those that have no row."""
+    """Yields notes on all methods together, also on methods without a row."""
     rows = metrics["methods"]
     steady = [method for method, row in rows.items() if row.get("monitor") == {}]
     if steady:

@@ -1,4 +1,4 @@
-"""Remembers what was read of a release, beside its indexes, so that unchanged files are read once."""
+"""Remembers the files and digests of a release next to its indexes, so that unchanged files are read once."""
 
 import hashlib
 import inspect
@@ -20,7 +20,7 @@ from retrieval.index import corpus_digest
 
 @dataclass
 class ReadRelease:
-    """What was read of a release.
+    """Record of a reading of a release.
 
     files: size and date of every file and folder that was looked for; None where there was none.
     digests: of the corpus, without and with the pictures' sizes and dates.

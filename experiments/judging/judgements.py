@@ -43,7 +43,7 @@ class GradingTask(NamedTuple):
 
     @property
     def place(self) -> tuple[str, str, str | None]:
-        """What tells it from the others of a file."""
+        """Identity of a record among those of a file."""
         return self.method, self.question, self.entity
 
 

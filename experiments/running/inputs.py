@@ -71,7 +71,7 @@ def notes_of(dataset: Dataset) -> tuple[str, ...]:
 
 
 def manifest_of(dataset: Dataset, cache: Path, progress: Progress | None = None) -> Manifest:
-    """Reads what is kept of a data set beside its indexes. progress: shows what is read; None shows nothing."""
+    """Reads the manifest of a data set, next to its indexes. progress: shows the reading; None shows nothing."""
     return Manifest(dataset, cache / INDEXES, progress or Progress(Console(file=io.StringIO(), quiet=True)))
 
 

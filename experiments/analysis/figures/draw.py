@@ -18,7 +18,7 @@ from experiments.analysis.scores import FinishedRun
 from experiments.records.recorder import RunFolder
 from experiments.records.trials import TrialResult
 
-ATTACKED = "attacked"  # the setting of a run's own arms beside its evaluations without the attack
+ATTACKED = "attacked"  # the setting of a run's own arms, next to its evaluations without the attack
 
 Figures = dict[str, Figure | None]  # by name; None is not drawn
 

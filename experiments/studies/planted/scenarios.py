@@ -43,7 +43,7 @@ class Scenario:
     shows_kind: bool = True
 
     def special_agents(self, adversary: int | None, agents: int) -> list[int]:
-        """Special agents: the adversary (agent 0 if None), and those that are half a team away from each other."""
+        """Special agents: the adversary (agent 0 if None), and agents that are half a team away from each other."""
         number = self.specials
         if not number and adversary is not None:
             number = 1
