@@ -50,13 +50,6 @@ def test_an_index_is_built_and_searched_with_an_encoder_of_one_s_own(tmp_path: P
     assert [hit.source.id for hit in store.search(Search("barge", 1, mode="vector"))] == ["Belt"]
 
 
-def test_another_fingerprint_is_another_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = Store.open(tmp_path, lambda: iter(SOURCES), make_encoder("their_encoders:Initials")).folder
-    assert Store.open(tmp_path, lambda: iter(SOURCES), make_encoder("their_encoders:Initials")).folder == first
-    monkeypatch.setattr("their_encoders.VERSION", 2)
-    assert Store.open(tmp_path, lambda: iter(SOURCES), make_encoder("their_encoders:Initials")).folder != first
-
-
 def test_an_encoder_of_an_installed_package_goes_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     entry = EntryPoint("initials", "their_encoders:Initials", "agora_mm.encoders")
     monkeypatch.setattr(lookup, "entry_points", lambda group: [entry] if group == entry.group else [])

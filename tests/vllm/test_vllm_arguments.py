@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from actors.backends.model_settings import ModelSettings
 from actors.backends.vllm_backend import check_engine_arguments, known_arguments
+from actors.backends.vllm_model import VllmModel
 from actors.errors import UserError
+from actors.messages import Request
 
 
 def test_without_vllm_nothing_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -17,6 +20,11 @@ def test_without_vllm_nothing_is_checked(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_an_argument_that_the_models_settings_have_is_an_error_that_names_the_setting() -> None:
     with pytest.raises(UserError, match=r"tensor_parallel_size.*model\.tensor_parallel "):
         check_engine_arguments({"tensor_parallel_size": 2}, "model")
+
+
+async def test_asking_a_model_that_was_not_started_is_a_mistake_of_the_caller() -> None:
+    with pytest.raises(RuntimeError, match="before start"):
+        await VllmModel(ModelSettings(name="any")).complete(Request("q", "", "", "", ""))
 
 
 @pytest.mark.vllm

@@ -273,18 +273,6 @@ async def test_what_is_no_text_and_no_agent_is_a_failed_turn(agent: str) -> None
     assert message.error.startswith("TypeError")
 
 
-async def test_evidence_is_cut_until_the_prompt_fits() -> None:
-    class Small:
-        async def complete(self, request: Request) -> Completion:
-            if "Lake Orm" in request.shared:
-                return Completion(request.id, "", 900, stop="too_long", limit_tokens=890)
-            return Completion(request.id, REPLY, 10, 3)
-
-    agent = HostedAgent(replace(TEXTUAL[0], agent=f"{__name__}:assistant"), Small())
-    message = (await agent.take(TURN)).message
-    assert (message.answer, message.cut) == ("Tarn Hollow", ("t2",))
-
-
 async def test_a_repair_that_does_not_fit_is_asked_of_a_new_agent_with_less_evidence() -> None:
     class Small(Scripted):
         async def complete(self, request: Request) -> Completion:

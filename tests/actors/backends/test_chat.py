@@ -37,6 +37,13 @@ def test_a_model_that_reads_no_pictures_gets_all_of_them_in_words() -> None:
     assert "[3] Eiffel Tower: an iron tower\n[5] Golden Gate: a red bridge\nown" in user["content"]
 
 
+def test_without_a_system_turn_its_text_opens_the_user_turn() -> None:
+    (user,) = chat(REQUEST, FILES, system_turn=False)
+    assert user["content"][:2] == [{"type": "text", "text": "system\n"}, {"type": "text", "text": "[3] Eiffel Tower"}]
+    (text,) = chat(replace(REQUEST, images=()), [], system_turn=False)
+    assert text["content"] == "system\nshared\nown"
+
+
 def test_a_repair_goes_on_from_the_reply_that_was_rejected_as_it_was() -> None:
     repair = replace(REQUEST, images=(), rejected=" Paris,\nI think", correction="Give the three lines.")
     assert chat(repair, [])[1:] == [
