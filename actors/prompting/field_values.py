@@ -27,13 +27,14 @@ from actors.prompting.safe_text import one_line
 from actors.prompting.words import pattern
 
 _OUT_OF = ("/", " /", " / ", " out of ", " of ", " on a scale of 1 to ")  # between a grade and the best one
-_NO_LINE = re.compile("(?!)")
-_ANY_LINE = re.compile("")
 _LONG_DESCRIPTION = 24  # characters that no value begins with by chance
 _MOST_NUMBERS = 999
 _MOST_IN_RANGE = 50
 _NUMBERS = re.compile(r"(\d{1,3})(?:[ ]?[-–][ ]?[\[(]?(\d{1,3}))?")
 _AROUND_NUMBERS = pattern(r"\b<lists.numbered>\b|[\s\[\](),，、;&+/#*`\"'.•-]")
+_WORD = re.compile(r"\w")
+_SEMICOLON = re.compile(r"\s*;\s*")
+_COMMA = re.compile(r",\s+(?:and\s+)?")
 _NO_RULE = re.compile(r"[^\s|:+=_*~-]")
 # A bullet before a number, or a remark behind it.
 _BESIDE_NUMBER = re.compile(
@@ -61,28 +62,23 @@ def value_and_rest(field_text: FieldText) -> tuple[str, Sequence[str]]:
     A short value is its first line, or the lines of a list. Prose and numbers go on until a rule, a remark or an offer
     of help.
     """
-    lines = [line.strip() for line in field_text.lines]
+    lines = list(map(str.strip, field_text.lines))
     start = 0
     if is_blank(lines[0]):
         start = next((number for number, line in enumerate(lines) if not is_blank(line)), 0)
         if start and ENDS_A_VALUE.match(lines[start]):
             return "", lines[start:]
 
-    continuation = _NO_LINE
-    if is_long(field_text.field):
-        continuation = _ANY_LINE
-    elif BULLET.match(lines[start]):
-        continuation = BULLET
+    goes_on = is_long(field_text.field)
+    is_list = not goes_on and BULLET.match(lines[start]) is not None
     end = start + 1
-    while end < len(lines) and continuation.match(lines[end]) and not ENDS_A_VALUE.match(lines[end]):
+    while end < len(lines) and not ENDS_A_VALUE.match(lines[end]):
+        if not goes_on and not (is_list and BULLET.match(lines[end])):
+            break
         end += 1
-
-    separator = "\n"
-    value_lines = lines[start:end]
-    if continuation is BULLET and len(value_lines) > 1:
-        separator = ", "
-        value_lines = [BULLET.sub("", line, count=1) for line in value_lines]
-    return separator.join(value_lines), lines[end:]
+    if is_list and end > start + 1:
+        return ", ".join(BULLET.sub("", line, count=1) for line in lines[start:end]), lines[end:]
+    return "\n".join(lines[start:end]), lines[end:]
 
 
 def read_values(field_text: FieldText, choices: Sequence[str] = ()) -> Outcome:
@@ -98,7 +94,7 @@ def read_values(field_text: FieldText, choices: Sequence[str] = ()) -> Outcome:
         return read_items(field, list_items(field_text))
 
     text, _ = value_and_rest(field_text)
-    line = _repeated_label(field).sub("", one_line(text))
+    line = one_line(text)
     if len(field.asks) > _LONG_DESCRIPTION and line.casefold().strip("<[ ").startswith(field.asks.casefold()):
         return None  # the form's own description, repeated
     if line.startswith(('{"', '["')):
@@ -106,11 +102,6 @@ def read_values(field_text: FieldText, choices: Sequence[str] = ()) -> Outcome:
     if field.value is Value.ANSWER:
         return read_answer(field, line, choices)
     return read_one(field, line, text)
-
-
-@lru_cache(maxsize=1024)
-def _repeated_label(field: Field) -> re.Pattern[str]:
-    return re.compile(rf"\A{re.escape(field.name)}\s?[:：]\s?", re.IGNORECASE)
 
 
 def read_one(field: Field, line: str, text: str) -> Outcome:
@@ -125,10 +116,14 @@ def read_one(field: Field, line: str, text: str) -> Outcome:
 
     if options:
         option = option_named(value, options)
-        return (option,) if option else FieldFault(field, f"{quoted(value)} is none of {', '.join(field.values)}")
+        if option is None:
+            return FieldFault(field, f"{quoted(value)} is none of {', '.join(field.values)}")
+        return (option,)
     if field.value is Value.SHARE:
         share = stated_share(value)
-        return FieldFault(field, f"{quoted(value)} is no number from 0 to 1") if share is None else (repr(share),)
+        if share is None:
+            return FieldFault(field, f"{quoted(value)} is no number from 0 to 1")
+        return (repr(share),)
     if field.value is Value.NUMBERS:
         return read_numbers(field, text)
     return (value,)
@@ -155,7 +150,8 @@ def read_numbers(field: Field, text: str) -> Outcome:
     numbers: dict[str, None] = {}
     for first, last in _NUMBERS.findall(list_text):
         end = min(int(last or first), int(first) + _MOST_IN_RANGE)
-        numbers |= dict.fromkeys(map(str, range(int(first), end + 1)))
+        for number in range(int(first), end + 1):
+            numbers[str(number)] = None
 
     words = _AROUND_NUMBERS.sub("", _NUMBERS.sub("", list_text))
     if words or not 0 < len(numbers) <= _MOST_NUMBERS:
@@ -208,7 +204,8 @@ def list_items(field_text: FieldText) -> list[str]:
             break
 
     if field_text.is_plural and field.value is Value.TEXT and len(items) == 1 and "?" not in items[0]:
-        return re.split(r"\s*;\s*" if ";" in items[0] else r",\s+(?:and\s+)?", items[0])
+        separator = _SEMICOLON if ";" in items[0] else _COMMA
+        return separator.split(items[0])
     return items
 
 
@@ -225,11 +222,11 @@ def read_items(field: Field, items: Sequence[str]) -> Outcome:
             is_form = _PART_NAMES.fullmatch(text)
             text = _CITED.sub("", _BRACKETED.sub(r"\1", _CITED.sub("", text))).rstrip(" .;,")
         match = _ITEMS[field.value].fullmatch(text)
-        parts = [part for part in match.groups() if part] if match else []
+        parts = list(filter(None, match.groups())) if match else []
         if is_form or not text.strip(" :;,") or any(map(PLACEHOLDER.fullmatch, parts)):
             continue
 
-        value = value_of(field, [bare(part) for part in parts])
+        value = value_of(field, list(map(bare, parts)))
         if not value:
             return FieldFault(field, f"{quoted(item)} has another form")
         values.append(value)
@@ -242,7 +239,9 @@ def value_of(field: Field, parts: list[str]) -> str:
         tools = {tool.casefold(): tool for tool in field.tools}
         parts[0] = tools.get(parts[0].casefold(), "")
     # One part may be a mark with a meaning: `5 | < | 7`, `+ | is | a positive charge`; `P | > | >` states nothing.
-    parts_in_words = [part for part in parts if re.search(r"\w", part)]
-    is_stated = all(part.strip(" :;,./_'\"`") for part in parts) and len(parts_in_words) >= min(2, len(parts))
+    parts_in_words = list(filter(_WORD.search, parts))
+    is_empty = any(not part.strip(" :;,./_'\"`") for part in parts)
     is_json = "".join(parts).startswith(('{"', '["'))
-    return " | ".join(parts) if is_stated and not is_json else ""
+    if is_empty or is_json or len(parts_in_words) < min(2, len(parts)):
+        return ""
+    return " | ".join(parts)

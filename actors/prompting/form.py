@@ -92,8 +92,8 @@ def is_long(field: Field) -> bool:
 
 def still_asked(form: Form, faults: Sequence[FieldFault]) -> Form:
     """Returns the part of a form that has to be asked for again."""
-    names = {fault.field.name for fault in faults}
-    return replace(form, fields=tuple(field for field in form.fields if field.name in names))
+    fields = {fault.field for fault in faults}
+    return replace(form, fields=tuple(filter(fields.__contains__, form.fields)))
 
 
 def quoted(text: str) -> str:
@@ -126,7 +126,7 @@ def places(question: Question) -> dict[str, int]:
 
 def letters(choices: Sequence[str]) -> list[str]:
     """Returns the letters that name choices, in their order."""
-    return [chr(ord("A") + i) for i in range(len(choices))]
+    return [chr(ord("A") + number) for number in range(len(choices))]
 
 
 def key(field: Field) -> str:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate
 from math import exp
 
 from actors.messages import Completion, Field, Message, Value
@@ -19,7 +18,7 @@ def likelihoods(form: Form, reply: Message, completion: Completion) -> tuple[tup
     A choice has the product of its tokens' probabilities. An answer in words has their geometric mean, or long answers
     would always be unlikely.
     """
-    if not completion.tokens or "".join(token for token, _ in completion.tokens) != completion.text:
+    if not completion.tokens or _text_of(completion.tokens) != completion.text:
         return ()
     values = dict(reply.fields)
     shares: list[tuple[str, float]] = []
@@ -37,6 +36,10 @@ def likelihoods(form: Form, reply: Message, completion: Completion) -> tuple[tup
     return tuple(shares)
 
 
+def _text_of(tokens: Tokens) -> str:
+    return "".join(token for token, _ in tokens)
+
+
 def _logs_of(field: Field, value: str, choices: tuple[str, ...], completion: Completion) -> list[float]:
     """Returns the log-probabilities of the tokens of a field's value, behind its last label."""
     spellings = [value]
@@ -45,7 +48,8 @@ def _logs_of(field: Field, value: str, choices: tuple[str, ...], completion: Com
     spellings.sort(key=len, reverse=True)
     spelling = "|".join(map(re.escape, spellings))
     label = rf"(?:\"{re.escape(key(field))}\"|{re.escape(field.name)})\W{{0,8}}?"
-    start = end = 0
+    start = 0
+    end = 0
     for statement in re.finditer(rf"{label}(?P<value>{spelling})(?!\w)", completion.text, re.IGNORECASE):
         start, end = statement.span("value")
 
@@ -66,8 +70,10 @@ def of_text(tokens: Iterable[tuple[str, float]], text: str) -> Tokens:
     sequence of whole tokens equals the text.
     """
     generated = tuple(tokens)
-    whole = "".join(token for token, _ in generated)
-    bounds = list(accumulate((len(token) for token, _ in generated), initial=0))
+    whole = _text_of(generated)
+    bounds = [0]
+    for token, _ in generated:
+        bounds.append(bounds[-1] + len(token))
     number_at = {bound: number for number, bound in enumerate(bounds)}
     for begin in sorted(number_at, reverse=True):
         end = begin + len(text)

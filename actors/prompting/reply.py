@@ -43,16 +43,17 @@ class Reading:
         repair = read_completion(still_asked(form, self.faults), completion, form)
         if repair is None:
             return None
-        faults = list(repair.faults)
-        values = list(repair.values)
-        for fault in self.faults:
-            name = fault.field.name
-            if any(fault.is_repeated_by(value) for field_name, value in values if field_name == name):
-                faults.append(fault)
-                values = [(field_name, value) for field_name, value in values if field_name != name]
+
+        fault_by_name = {fault.field.name: fault for fault in self.faults}
+        repeated_faults: dict[str, FieldFault] = {}
+        for name, value in repair.values:
+            if fault_by_name[name].is_repeated_by(value):
+                repeated_faults[name] = fault_by_name[name]
+        values = [(name, value) for name, value in repair.values if name not in repeated_faults]
+
         # Others read no text of a reply in which nothing could be read.
         preamble = self.preamble if self.values else repair.preamble
-        return Reading((*self.values, *values), tuple(faults), preamble)
+        return Reading((*self.values, *values), (*repair.faults, *repeated_faults.values()), preamble)
 
 
 def parse_reply(text: str, choices: Sequence[str] = (), cut_off: bool = False) -> Message | None:
@@ -75,6 +76,7 @@ def reply_of(turn: Turn, reading: Reading) -> Message | None:
         confidence = reading.value(FieldKind.CONFIDENCE)
         share = None if confidence is None else float(confidence)
         message = replace(message, answer=reading.value(FieldKind.ANSWER), confidence=share)
+
     if turn.task is None:
         return replace(message, content=reading.value(FieldKind.REASONING) or one_line(reading.preamble))
     content = "; ".join(f"{name}: {value}" for name, value in reading.values)
@@ -101,12 +103,14 @@ def read(form: Form, text: str, cut_off: bool = False, full_form: Form | None = 
     may lack words.
     """
     preamble, field_texts = find_fields(text, form, full_form or form, cut_off)
-    outcomes = {field.name: read_field(field, field_texts, form.choices) for field in form.fields}
+    outcomes: dict[str, Outcome] = {}
+    for field in form.fields:
+        outcomes[field.name] = read_field(field, field_texts, form.choices)
 
     # The first lists in a form that is filled in twice may be of a draft.
-    first = form.fields[0]
-    drafts = {tuple(field_text.lines) for field_text in field_texts if field_text.field == first}
-    if len(drafts) > 1 and not first.many and isinstance(outcomes[first.name], tuple):
+    first_field = form.fields[0]
+    drafts = {tuple(field_text.lines) for field_text in field_texts if field_text.field == first_field}
+    if len(drafts) > 1 and not first_field.many and isinstance(outcomes[first_field.name], tuple):
         for field in form.fields:
             if field.many:
                 outcomes[field.name] = FieldFault(field, "the form is filled in twice")
@@ -126,7 +130,8 @@ def read(form: Form, text: str, cut_off: bool = False, full_form: Form | None = 
         if isinstance(outcome, FieldFault):
             faults.append(outcome)
         else:
-            values += [(field.name, value) for value in outcome or ()]
+            for value in outcome or ():
+                values.append((field.name, value))
     return Reading(tuple(values), tuple(faults), preamble)
 
 
@@ -137,7 +142,10 @@ def read_field(field: Field, field_texts: Sequence[FieldText], choices: tuple[st
     for field_text in field_texts:
         if field_text.field != field:
             continue
-        outcome = read_cut_off(field_text) if field_text.is_cut else read_values(field_text, choices)
+        if field_text.is_cut:
+            outcome = read_cut_off(field_text)
+        else:
+            outcome = read_values(field_text, choices)
         # An unreadable confidence, as in words, counts as none.
         is_ignored = is_extra and isinstance(outcome, FieldFault)
         if outcome is not None and not is_ignored:
@@ -169,9 +177,11 @@ def joined(field: Field, outcomes: Sequence[Values | FieldFault]) -> Outcome:
 def read_cut_off(field_text: FieldText) -> Outcome:
     """Reads a field in which the reply was cut off. Only whole sentences of reasoning count."""
     text = "\n".join(field_text.lines)
-    ends = [end.end() for end in SENTENCE_ENDS.finditer(text)]
-    if ends and field_text.field.kind is FieldKind.REASONING:
-        return (one_line(text[: ends[-1]]),)
+    last_end = 0
+    for sentence_end in SENTENCE_ENDS.finditer(text):
+        last_end = sentence_end.end()
+    if last_end and field_text.field.kind is FieldKind.REASONING:
+        return (one_line(text[:last_end]),)
     return FieldFault(field_text.field, _CUT_OFF)
 
 

@@ -79,9 +79,10 @@ class Labels:
         label = _LABEL.match(line)
         field = self.field(label["name"]) if label else None
         if label is None or field is None or (label["value"] is None and not _HEADING.match(line)):
-            triple = self._fields.get(FieldKind.TRIPLE.casefold())
-            is_row = triple and line.lstrip().startswith("|")
-            return FieldText(triple, [line]) if triple and is_row else None
+            triple_field = self._fields.get(FieldKind.TRIPLE.casefold())
+            if triple_field and line.lstrip().startswith("|"):
+                return FieldText(triple_field, [line])
+            return None
 
         value = (label["value"] or "").strip()
         if "|" in label["marks"]:
@@ -166,7 +167,12 @@ def find_fields(text: str, form: Form, full_form: Form, cut_off: bool = False) -
 def _missing(form: Form, field_texts: Sequence[FieldText]) -> list[Field]:
     """Lists the fields that a reply lacks. Optional ones are among them where it has none at all."""
     present = {field_text.field for field_text in field_texts}
-    return [field for field in form.fields if field not in present and not (present and field.optional)]
+    missing: list[Field] = []
+    for field in form.fields:
+        may_be_left_out = present and field.optional
+        if field not in present and not may_be_left_out:
+            missing.append(field)
+    return missing
 
 
 def fields_in_lines(text: str, names: Labels) -> tuple[str, list[FieldText]]:
@@ -238,7 +244,8 @@ def line_of(field: Field, value: Any) -> str:
     if isinstance(value, dict) and names[0] in value:
         value = [value.get(name, "") for name in names]
     if isinstance(value, list):
-        return " | ".join(str(part).replace("|", "/") for part in value)
+        parts = [str(part).replace("|", "/") for part in value]
+        return " | ".join(parts)
     return value if isinstance(value, str) else json.dumps(value)
 
 
@@ -255,10 +262,14 @@ def field_in_sentences(text: str, form: Form, field: Field) -> FieldText | None:
     lines = [line for line in text.split("\n") if line.strip()]
     if not lines or not (field.values or field.value is Value.ANSWER):
         return None
-    field_text = FieldText(field, lines)
     if field.value is Value.ANSWER:
-        is_short = len(lines) == 1 and len(lines[0].split()) <= _SHORT_WORDS and not _NO_BARE_ANSWER.search(lines[0])
-        answer = read_values(FieldText(field, lines[:1]), form.choices) if form.choices or is_short else None
+        first_line = lines[0]
+        is_short = (
+            len(lines) == 1 and len(first_line.split()) <= _SHORT_WORDS and not _NO_BARE_ANSWER.search(first_line)
+        )
+        if not form.choices and not is_short:
+            return None
+        answer = read_values(FieldText(field, [first_line]), form.choices)
         if not answer or isinstance(answer, FieldFault):
             return None
-    return field_text
+    return FieldText(field, lines)

@@ -5,18 +5,20 @@ import json
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Literal
 
 from pydantic_core import from_json
 
 # A backslash that escapes nothing in JSON, or is LaTeX's: `\alpha`, and `\frac` and `\times`, of which JSON would make
 # a form feed and a tab.
-_ESCAPE = re.compile(r"\\(?:[\\\"/]|u[0-9a-fA-F]{4}|n(?!(?:eq?|abla|u|ot|otin|eg)(?![A-Za-z]))|[rt](?![a-z]))|\\")
+_ESCAPE = re.compile(
+    r"(?P<json>\\(?:[\\\"/]|u[0-9a-fA-F]{4}|n(?!(?:eq?|abla|u|ot|otin|eg)(?![A-Za-z]))|[rt](?![a-z])))|\\"
+)
 
 
 def escaped(text: str) -> str:
     """Doubles the backslashes that are none of JSON's."""
-    return _ESCAPE.sub(lambda escape: escape[0] if len(escape[0]) > 1 else "\\\\", text)
+    return _ESCAPE.sub(lambda escape: escape["json"] or "\\\\", text)
 
 
 def decode(text: str, start: int = 0) -> tuple[Any, int]:
@@ -33,17 +35,19 @@ def mended(text: str, cut_off: bool) -> Any:
         with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
             return ast.literal_eval(text)
     if text and (cut_off or not text.rstrip("`\n ").endswith("}")):
+        partial: Literal[True, "trailing-strings"] = "trailing-strings" if cut_off else True
         with suppress(ValueError):  # line breaks in strings are none of JSON's
-            return from_json(text.replace("\n", " "), allow_partial="trailing-strings" if cut_off else True)
+            return from_json(text.replace("\n", " "), allow_partial=partial)
     return {}
 
 
 def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """Returns an object. Raises ValueError where a key has two different values."""
-    made = dict(pairs)
-    if any(made[name] != value for name, value in pairs):
-        raise ValueError("a key occurs twice")
-    return made
+    keys: dict[str, Any] = {}
+    for key, value in pairs:
+        if keys.setdefault(key, value) != value:
+            raise ValueError("a key occurs twice")
+    return keys
 
 
 # Not strict: models leave line breaks in strings as they are.

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 _INVISIBLE = re.compile("[\0\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 # Chat templates' tokens, by their shape: `<|im_end|>`, `<start_of_turn>`, `</s>`, `<seed:think>`, `<<SYS>>`, `[INST]`,
 # `◁think▷`. One name in angle brackets that is no element of HTML, or in capitals in square ones, may be a token.
+_UNSEEN = ("Cf", "Cc", "Cn", "Co", "Mn", "Me", "Zs")  # format, control, unassigned, blanks
 HTML = (
     "a|abbr|article|b|blockquote|body|br|button|caption|center|cite|code|col|dd|del|div|dl|dt|em|figure|font|footer|form"
     "|h[1-6]|head|header|hr|html|i|ins|li|link|main|mark|meta|nav|ol|option|p|pre|script|section|small|span|strong|style|su[bp]|table"
@@ -31,7 +32,9 @@ def clean(text: str) -> str:
 
 def one_line(text: str) -> str:
     """Joins text into one line. No content can then pass for a heading of the prompt."""
-    return " ".join((text if text.isascii() and "\0" not in text else clean(text)).split())
+    if not text.isascii() or "\0" in text:
+        text = clean(text)
+    return " ".join(text.split())
 
 
 def harmless(text: str) -> str:
@@ -60,9 +63,10 @@ def safe_line(text: str) -> str:
 def line_of_its_own(text: str) -> str:
     """Returns a safe line that is no heading even where nothing precedes it."""
     line = safe_line(text)
-    # Invisible characters do not show (format, control, unassigned, blank letters); others fold into `#`.
     for mark in line:
-        name, unseen = unicodedata.name(mark, ""), ("Cf", "Cc", "Cn", "Co", "Mn", "Me", "Zs")
-        if unicodedata.category(mark) not in unseen and "FILLER" not in name and "BLANK" not in name:
-            return f"\\{line}" if unicodedata.normalize("NFKC", mark)[:1] == "#" else line
+        name = unicodedata.name(mark, "")
+        if unicodedata.category(mark) not in _UNSEEN and "FILLER" not in name and "BLANK" not in name:
+            # Others fold into `#`.
+            is_heading = unicodedata.normalize("NFKC", mark).startswith("#")
+            return f"\\{line}" if is_heading else line
     return line

@@ -3,6 +3,7 @@
 import re
 import tomllib
 from importlib.resources import files
+from itertools import chain
 
 _TABLES = tomllib.loads(files(__package__).joinpath("words.toml").read_text(encoding="utf-8"))
 
@@ -10,7 +11,7 @@ _TABLES = tomllib.loads(files(__package__).joinpath("words.toml").read_text(enco
 def words(table: str, name: str) -> list[str]:
     """Returns the words of all languages. Empty where the table has none of this name."""
     by_language: dict[str, list[str]] = _TABLES[table].get(name, {})
-    return [word for language_words in by_language.values() for word in language_words]
+    return list(chain.from_iterable(by_language.values()))
 
 
 def pattern(template: str, flags: int = re.IGNORECASE) -> re.Pattern[str]:
@@ -20,5 +21,5 @@ def pattern(template: str, flags: int = re.IGNORECASE) -> re.Pattern[str]:
 
 def _any_word(place: re.Match[str]) -> str:
     longest_first = sorted(words(place[1], place[2]), key=len, reverse=True)
-    alternatives = "|".join(re.escape(word).replace(r"\*", r"\w*") for word in longest_first)
-    return f"(?:{alternatives})"
+    alternatives = "|".join(map(re.escape, longest_first))
+    return f"(?:{alternatives})".replace(r"\*", r"\w*")
