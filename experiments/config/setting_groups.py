@@ -186,13 +186,19 @@ class CostSettings:
     gpu_hour_price: float | None = setting(None, at_least=0)
     """Price of an hour of one GPU."""
 
+    @property
+    def states_speed(self) -> bool:
+        """True if a speed is given, which takes the place of an earlier run's."""
+        return bool(self.prompt_tokens_per_s or self.completion_tokens_per_s)
+
     def price(self, prompt: float, completion: float, cached: float = 0) -> float | None:
         """Prices computed and prefix-cached prompt tokens, and completion tokens. None without a price of either."""
         if self.prompt_price is None and self.completion_price is None:
             return None
-        full = self.prompt_price or 0.0
-        of_cached = full if self.cached_price is None else self.cached_price
-        return (prompt * full + cached * of_cached + completion * (self.completion_price or 0.0)) / 1e6
+        prompt_price = self.prompt_price or 0.0
+        cached_price = prompt_price if self.cached_price is None else self.cached_price
+        completion_price = self.completion_price or 0.0
+        return (prompt * prompt_price + cached * cached_price + completion * completion_price) / 1e6
 
 
 @dataclass

@@ -1,20 +1,15 @@
-"""Calls, tokens, hours and price of a run that has not started, and their table."""
+"""Calls, tokens, hours and price of a run that has not started."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from actors.errors import UserError
 from actors.messages import Usage
-from experiments.analysis.result_table import ResultTable
 from experiments.config.setting_groups import CostSettings
-from experiments.dry_run.power import power_notes
 from experiments.planning.plan import Plan
-from experiments.planning.topologies import compared_pairs
-from experiments.records import usage
 from experiments.records.recorder import RunFolder
-
-HEADERS = ("phase", "discussions", "turns", "calls", "prompt\ntokens", "completion\ntokens")
+from experiments.records.usage import by_phase
 
 
 @dataclass
@@ -26,9 +21,9 @@ class PhaseCounts:
 
     prompt: tokens of prompts.
     completion: tokens of replies.
-    made, made_prompt, made_completion: calls that a model answers and their tokens. The completion cache answers
-        the others, whose prompts repeat earlier ones.
-    cached: tokens of `made_prompt` that a prefix cache may serve.
+    computed, computed_prompt, computed_completion: calls that a model answers and their tokens. The completion cache
+        answers the others, whose prompts repeat earlier ones.
+    cached: tokens of `computed_prompt` that a prefix cache may serve.
     longest: tokens of the longest prompt.
     by_model: the part of each model by its key, where there are several.
     """
@@ -40,40 +35,47 @@ class PhaseCounts:
     calls: int = 0
     prompt: float = 0.0
     completion: float = 0.0
-    made: float = 0.0
-    made_prompt: float = 0.0
-    made_completion: float = 0.0
+    computed: float = 0.0
+    computed_prompt: float = 0.0
+    computed_completion: float = 0.0
     cached: float = 0.0
     longest: int = 0
     by_model: "dict[str, PhaseCounts]" = field(default_factory=dict)
 
-    def scaled(self, name: str, discussions: int) -> "PhaseCounts":
-        """Extrapolates the counts of a sample to all discussions of a phase."""
+    def add_call(self, prompt: float, completion: float) -> None:
+        """Counts a call with its tokens."""
+        self.calls += 1
+        self.prompt += prompt
+        self.completion += completion
 
-        def extrapolated(part: "PhaseCounts") -> "PhaseCounts":
-            values = {key: getattr(part, key) * discussions / self.discussions for key in _EXPECTED}
-            values |= {key: getattr(part, key) * discussions // self.discussions for key in _EXACT}
-            return replace(part, **values)
-
-        parts = {key: extrapolated(part) for key, part in self.by_model.items()}
-        return replace(extrapolated(self), name=name, discussions=discussions, by_model=parts)
+    def scaled(self, name: str, discussions: int, sampled: int | None = None) -> "PhaseCounts":
+        """Extrapolates the counts of a sample to all discussions of a phase. `sampled` are this sample's by default."""
+        if sampled is None:
+            sampled = self.discussions
+        by_model = {model: part.scaled(model, discussions, sampled) for model, part in self.by_model.items()}
+        scaled = replace(self, name=name, discussions=discussions, by_model=by_model)
+        for key in _EXACT:
+            setattr(scaled, key, getattr(self, key) * discussions // sampled)
+        for key in _EXPECTED:
+            setattr(scaled, key, getattr(self, key) * discussions / sampled)
+        return scaled
 
 
 _EXACT = ("turns", "calls")
-_EXPECTED = ("prompt", "completion", "made", "made_prompt", "made_completion", "cached")
-_SUMMED = ("discussions", *_EXACT, *_EXPECTED)
+_EXPECTED = ("prompt", "completion", "computed", "computed_prompt", "computed_completion", "cached")
 
 
 def total(phases: Iterable[PhaseCounts], name: str = "all") -> PhaseCounts:
     """Sums phases, and finds the longest of their prompts."""
-    phases = list(phases)
-    whole = PhaseCounts(name, exact=all(phase.exact for phase in phases))
-    for key in _SUMMED:
-        setattr(whole, key, sum(getattr(phase, key) for phase in phases))
-    whole.longest = max((phase.longest for phase in phases), default=0)
-    for key in dict.fromkeys(key for phase in phases for key in phase.by_model):
-        whole.by_model[key] = total(phase.by_model[key] for phase in phases if key in phase.by_model)
-    return whole
+    sums = PhaseCounts(name)
+    for phase in phases:
+        sums.exact = sums.exact and phase.exact
+        sums.longest = max(sums.longest, phase.longest)
+        for key in ("discussions", *_EXACT, *_EXPECTED):
+            setattr(sums, key, getattr(sums, key) + getattr(phase, key))
+        for model, part in phase.by_model.items():
+            sums.by_model[model] = total([sums.by_model.get(model, PhaseCounts()), part], model)
+    return sums
 
 
 @dataclass(frozen=True)
@@ -82,33 +84,39 @@ class EarlierRun:
 
     name: str
     seconds: float
-    used: Usage
+    usage: Usage
     reply_tokens: Mapping[str, float]
 
     @staticmethod
     def read(path: str) -> "EarlierRun":
         """Raises UserError where `path` is no run folder, or its run called no model."""
         folder = RunFolder.open(Path(path))
-        phases = [phase for name, phase in usage.by_phase(folder).items() if name != "judging"]
-        replies: dict[str, Usage] = {}
-        for phase in phases:
-            for role, used in phase.agents.items():
-                for key in ("", role):
-                    replies[key] = replies.get(key, Usage()) + used
-        seconds, whole = sum(phase.seconds for phase in phases), replies.get("", Usage())
-        if not seconds or not whole.prompt_tokens:
+        seconds = 0.0
+        by_role = {"": Usage()}
+        for name, phase in by_phase(folder).items():
+            if name == "judging":
+                continue
+            seconds += phase.seconds
+            by_role[""] += phase.total
+            for role, role_usage in phase.agents.items():
+                by_role[role] = by_role.get(role, Usage()) + role_usage
+
+        if not seconds or not by_role[""].prompt_tokens:
             raise UserError(f"costs.run={path} has recorded no calls of a model; name a run that computed its answers")
-        lengths = {role: used.completion_tokens / used.calls for role, used in replies.items() if used.calls}
-        return EarlierRun(folder.name, seconds, whole, lengths)
+        reply_tokens = {}
+        for role, role_usage in by_role.items():
+            if role_usage.calls:
+                reply_tokens[role] = role_usage.completion_tokens / role_usage.calls
+        return EarlierRun(folder.name, seconds, by_role[""], reply_tokens)
 
 
 @dataclass(frozen=True)
 class RunCounts:
     """Counts of a whole run.
 
-    judged: calls of the judge, which may be another model at another price; in no sum.
+    judge: calls of the judge, which may be another model at another price; in no sum.
     rule: how tokens were counted.
-    reply_tokens: tokens of a usual reply; `measured` where roles have lengths from real replies.
+    reply_tokens: tokens of a usual reply; `has_measured_replies` where roles have lengths of their own.
     questions: how many questions were sampled for each phase.
     warnings: differences between the run and what its user may expect.
     clusters: numbers of questions of the evaluated clusters.
@@ -116,128 +124,42 @@ class RunCounts:
 
     plan: Plan
     phases: tuple[PhaseCounts, ...]
-    judged: PhaseCounts | None
+    judge: PhaseCounts | None
     rule: str
     reply_tokens: int
-    measured: bool
+    has_measured_replies: bool
     questions: int
     warnings: tuple[str, ...]
     earlier: EarlierRun | None
     clusters: tuple[int, ...]
 
     @property
-    def whole(self) -> PhaseCounts:
+    def total(self) -> PhaseCounts:
         """Sum of all phases, without the judge."""
         return total(self.phases)
 
     @property
     def hours(self) -> float | None:
-        return hours(self.plan.config.costs, self.earlier, self.whole)
+        return hours(self.plan.config.costs, self.earlier, self.total)
 
     @property
     def price(self) -> float | None:
-        return self.plan.config.costs.price(self.whole.prompt, self.whole.completion)
+        return self.plan.config.costs.price(self.total.prompt, self.total.completion)
 
 
 def hours(costs: CostSettings, earlier: EarlierRun | None, counts: PhaseCounts) -> float | None:
     """Hours at stated speeds without any cache, else as an earlier run took with its caches."""
-    if any(rates := (costs.prompt_tokens_per_s, costs.completion_tokens_per_s)):
+    if costs.states_speed:
         # An unstated speed takes no time: the hours are then those of the other part alone.
-        per_prompt, per_completion = (1 / rate if rate else 0.0 for rate in rates)
-    elif earlier:
+        seconds = 0.0
+        if costs.prompt_tokens_per_s:
+            seconds += counts.prompt / costs.prompt_tokens_per_s
+        if costs.completion_tokens_per_s:
+            seconds += counts.completion / costs.completion_tokens_per_s
+        return seconds / 3600
+    if earlier:
         # Wall-clock seconds for each token that agents needed, cached ones included.
-        used = earlier.used.prompt_tokens + earlier.used.completion_tokens + earlier.used.reused_tokens
-        per_prompt = per_completion = earlier.seconds / used
-    else:
-        return None
-    return (counts.prompt * per_prompt + counts.completion * per_completion) / 3600
-
-
-def counts_table(counts: RunCounts) -> ResultTable:
-    """Makes a row per phase, with tokens rounded to three digits."""
-    # A sum of one phase would only repeat it.
-    several = len(counts.phases) > 1
-    # The judge comes below the sum, which does not include it.
-    phases = [*counts.phases, *([counts.whole] if several else []), *([counts.judged] if counts.judged else [])]
-    rows = [
-        (
-            phase.name,
-            *(f"{n:,}" for n in (phase.discussions, phase.turns, phase.calls)),
-            *map(short, (phase.prompt, phase.completion)),
-        )
-        for phase in phases
-    ]
-    return ResultTable(HEADERS, rows, tuple(_notes(counts)), total=len(counts.phases) if several else None)
-
-
-def _notes(counts: RunCounts) -> Iterator[str]:
-    whole, most = counts.whole, counts.plan.config.agents.max_tokens
-    yield "Turns and calls are exact; a reply that cannot be read, or a call that fails, takes one more."
-    if vague := [phase.name for phase in counts.phases if not phase.exact]:
-        yield (
-            f"Except in {', '.join(vague)}: needed turns depend on the learned graph, a system's next call on earlier "
-            "replies, and a twin's samples on their length. For a learned graph these are upper bounds, as if every "
-            "turn were needed and no other method had asked the same."
-        )
-    for method, source in counts.plan.shared_from.items():
-        except_for = " except to confirm its cut" if counts.plan.learners[method].confirming else ""
-        yield f"{method} learns from the discussions of {source} and holds none for its training{except_for}."
-    by_role = " on average, with a measured length for each role" if counts.measured else ""
-    yield (
-        f"Tokens are estimated from the real prompts of {counts.questions:,} questions in each phase, counted as "
-        f"{counts.rule}. A reply is assumed to have {counts.reply_tokens:,} tokens{by_role}; at the "
-        f"{most:,} that agents.max_tokens allows there would be {short(whole.calls * most)} "
-        "completion tokens."
-    )
-    for model, part in whole.by_model.items():
-        own = counts.plan.config.costs.price(part.prompt, part.completion)
-        yield (
-            f"Of these, {counts.plan.models.phrases[model]} has {part.calls:,} calls with {short(part.prompt)} prompt "
-            f"and {short(part.completion)} completion tokens expected" + (f", {own:,.2f} of the price." if own else ".")
-        )
-    cached = f" ({short(whole.cached)} of them from a prefix cache with room for them)" if whole.cached else ""
-    if counts.plan.config.completions.reuse:
-        yield (
-            f"About {whole.made:,.0f} of the calls differ from each other, if no two different prompts get the same "
-            f"reply; the completion cache answers the others ({1 - whole.made / max(1, whole.calls):.0%}). Computed "
-            f"calls have {short(whole.made_prompt)} prompt tokens{cached} and {short(whole.made_completion)} "
-            "completion tokens."
-        )
-    yield f"The longest prompt has about {whole.longest:,} tokens."
-    yield from _cost_notes(counts)
-    plan = counts.plan
-    yield from power_notes(plan.config.compare, counts.clusters, compared_pairs(plan.methods, plan.clean))
-    yield from (f"Warning: {warning}." for warning in counts.warnings)
-
-
-def _cost_notes(counts: RunCounts) -> Iterator[str]:
-    costs, taken, earlier = counts.plan.config.costs, counts.hours, counts.earlier
-    if taken and (costs.prompt_tokens_per_s or costs.completion_tokens_per_s):
-        yield f"Hours at the given rates: {taken:,.2f} (without any cache)."
-    elif taken and earlier:
-        used = earlier.used
-        yield (
-            f"Hours as {earlier.name} took, scaled by tokens: {taken:,.2f}; at its concurrency, with "
-            f"{used.reused / (used.calls + used.reused):.0%} of calls answered from the completion cache and "
-            f"{used.cached_tokens / used.prompt_tokens:.0%} of prompt tokens from a prefix cache."
-        )
-    gpus = sum(backend.replicas * backend.gpus_each for backend in counts.plan.models.of_agents.values())
-    if taken and gpus:
-        gpu_hours, each = gpus * taken, costs.gpu_hour_price
-        cost = "" if each is None else f", for {each * gpu_hours:,.2f}"
-        yield f"GPUs: {gpus:g}, for {gpu_hours:,.2f} GPU hours{cost}."
-    if counts.price:
-        whole = counts.whole
-        cached = costs.price(whole.made_prompt - whole.cached, whole.made_completion, whole.cached) or 0.0
-        yield f"Price at the given rates: {counts.price:,.2f} (without any cache); {cached:,.2f} with both caches."
-    if counts.judged and (taken or counts.price):
-        yield "The judge is in none of these."
-
-
-def short(tokens: float) -> str:
-    """Writes a number with three digits: 812, 45.6k, 7.89M."""
-    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if tokens >= size:
-            value = tokens / size
-            return f"{value:.{0 if value >= 100 else 1 if value >= 10 else 2}f}{unit}"
-    return f"{tokens:.0f}"
+        usage = earlier.usage
+        tokens = usage.prompt_tokens + usage.completion_tokens + usage.reused_tokens
+        return (counts.prompt + counts.completion) * earlier.seconds / tokens / 3600
+    return None

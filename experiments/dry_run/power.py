@@ -1,7 +1,9 @@
 """Computes the smallest difference between methods that planned questions and seeds can show."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+
+import pandas as pd
 
 from experiments.analysis.scores import by_method
 from experiments.analysis.statistics import Spread, smallest_difference, spread_of
@@ -20,30 +22,37 @@ def power_notes(
     The variance is that of an earlier run or sweep (`compare.variance_from`) for each of the pairs that it has, or else
     as stated. Raises UserError for a folder that is no run.
     """
-    planned = f"{sum(sizes):,} questions in {len(sizes):,} clusters, {seeds} seed{'s' if seeds > 1 else ''}"
+    plural = "s" if seeds > 1 else ""
+    design = f"{sum(sizes):,} questions in {len(sizes):,} clusters, {seeds} seed{plural}"
     if compare.variance_from is None:
         stated = Spread(compare.deviation, compare.correlation, compare.graph_deviation)
-        least = smallest_difference(stated, sizes, seeds)
+        difference = smallest_difference(stated, sizes, seeds)
         yield (
-            f"{WORDS}: {least:.3f} ({planned}; the difference has a standard deviation of {stated.questions:g} between "
-            f"questions, a correlation of {stated.correlation:g} in a cluster and a standard deviation of "
+            f"{WORDS}: {difference:.3f} ({design}; the difference has a standard deviation of {stated.questions:g} "
+            f"between questions, a correlation of {stated.correlation:g} in a cluster and a standard deviation of "
             f"{stated.graphs:g} between graphs; compare.variance_from=<run> measures them)."
         )
         return
-    trials = sorted((Path(compare.variance_from) / TRIALS).glob("*/scores.jsonl"))
-    runs = [RunFolder(trial.parent) for trial in trials] or [RunFolder.open(Path(compare.variance_from))]
-    recorded, found = [by_method(run) for run in runs], []
+
+    earlier = Path(compare.variance_from)
+    trials = [RunFolder(scores.parent) for scores in sorted((earlier / TRIALS).glob("*/scores.jsonl"))]
+    runs = [by_method(run) for run in trials or [RunFolder.open(earlier)]]
+    by_pair = []
     for pair in pairs:
-        # Differences and clusters of their questions, by run.
-        differences = []
-        for answers in recorded:
-            if set(pair) <= answers.keys():
-                first, second = (answers[method] for method in pair)
-                values = (first["utility"] - second["utility"]).dropna()
-                if len(values):
-                    differences.append((values.to_numpy(), first["cluster"][values.index].to_numpy()))
-        spread = spread_of(differences) if differences else None
+        spread = _pair_spread(runs, *pair)
         if spread and spread.questions:
-            found.append(f"{' and '.join(pair)} {smallest_difference(spread, sizes, seeds):.3f}")
-    least_by_pair = ", ".join(found) or "unknown, for the earlier run compares none of the methods"
-    yield f"{WORDS}: {least_by_pair} ({planned})."
+            by_pair.append(f"{' and '.join(pair)} {smallest_difference(spread, sizes, seeds):.3f}")
+    differences = ", ".join(by_pair) or "unknown, for the earlier run compares none of the methods"
+    yield f"{WORDS}: {differences} ({design})."
+
+
+def _pair_spread(runs: Sequence[Mapping[str, pd.DataFrame]], method: str, rival: str) -> Spread | None:
+    """Measures how the difference of two methods varies in runs. None if no run has both."""
+    differences = []
+    for answers in runs:
+        if method in answers and rival in answers:
+            utilities = (answers[method]["utility"] - answers[rival]["utility"]).dropna()
+            clusters = answers[method]["cluster"][utilities.index]
+            if len(utilities):
+                differences.append((utilities.to_numpy(), clusters.to_numpy()))
+    return spread_of(differences) if differences else None

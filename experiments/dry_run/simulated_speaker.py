@@ -31,21 +31,23 @@ KEY_DIGITS = 8
 MOST_WORDS = 4096
 
 
-def simulated_reply(count: Callable[[str], int], most: int, wanted: float | None) -> tuple[str, int]:
-    """Returns a reply with a place for a key, and its tokens. They are `wanted` (None: as `REPLY`), up to `most`."""
+def simulated_reply(count: Callable[[str], int], max_tokens: int, length: float | None) -> tuple[str, int]:
+    """Returns a reply with a place for a key, and its tokens. Without a `length` it is `REPLY`."""
     words = REPLY.removeprefix("{key} ").split()
 
-    def first(number: int) -> str:
-        return " ".join(["{key}", *islice(cycle(words), number)])
+    def reply(word_count: int) -> str:
+        return " ".join(["{key}", *islice(cycle(words), word_count)])
 
     def tokens(text: str) -> int:
         reasoning = text.format(key="0" * KEY_DIGITS)
-        return min(most, count(f"Reasoning: {reasoning}\nAnswer: {ANSWER}\nConfidence: {CONFIDENCE}"))
+        return min(max_tokens, count(f"Reasoning: {reasoning}\nAnswer: {ANSWER}\nConfidence: {CONFIDENCE}"))
 
     text = REPLY
-    if wanted is not None:
+    if length is not None:
         # With any tokenizer more words are more tokens.
-        text = first(bisect_left(range(MOST_WORDS), min(round(wanted), most), key=lambda n: tokens(first(n))))
+        wanted_tokens = min(round(length), max_tokens)
+        word_count = bisect_left(range(MOST_WORDS), wanted_tokens, key=lambda number: tokens(reply(number)))
+        text = reply(word_count)
     return text, tokens(text)
 
 
@@ -61,7 +63,7 @@ class SimulatedAgents:
     """Agents without a model. A reply contains a key of its request, so equal requests have equal replies.
 
     counter: counts the tokens of the run's own model.
-    others: key and counter of the other models by role, where roles have some.
+    role_counters: key and counter of the other models by role, where roles have some.
     lengths: tokens of a reply by role, and under "" of any other role.
     reuse: whether the completion cache answers a request that was made before.
     """
@@ -71,15 +73,15 @@ class SimulatedAgents:
         roles: Iterable[Role],
         settings: AgentSettings,
         counter: TokenCounter,
-        others: Mapping[str, tuple[str, TokenCounter]],
+        role_counters: Mapping[str, tuple[str, TokenCounter]],
         lengths: Mapping[str, float],
         reuse: bool = True,
     ) -> None:
         self.roles = {role.name: role for role in roles}
-        self.memories = {name: AgentMemory() for name in self.roles}
+        self.memory = AgentMemory()  # of all agents
         self.settings = settings
         self.counter = counter
-        self.others = others
+        self.role_counters = role_counters
         self.reuse = reuse
         self._lengths = lengths
         self._reply = cache(partial(simulated_reply, counter.text, settings.max_tokens))
@@ -101,10 +103,10 @@ class SimulatedSpeaker:
 
     async def take(self, turn: Turn) -> TurnResult:
         role = self.agents.roles[turn.agent]
-        memory = self.agents.memories[turn.agent]
         turn = in_own_form(turn, role)
-        recalled = memory.recall(turn)
+        recalled = self.agents.memory.recall(turn)
         self.counts.turns += 1
+
         message = Message(f"{turn.round}/{turn.agent}", turn.agent, turn.round, DUMMY_SENTENCE)
         if not role.dummy:
             request = build_request(turn, role, recalled, self.agents.settings)
@@ -117,39 +119,37 @@ class SimulatedSpeaker:
         if turn.task:
             values = [(field.name, simulated_value(field)) for field in turn.task.fields]
             message = replace(message, fields=tuple(values))
-        memory.remember(turn, message)
+        self.agents.memory.remember(turn, message)
         return TurnResult(message)
 
     def close(self, discussion: str) -> None:
         """Counts the discussion, which the agents forget."""
         self.counts.discussions += 1
-        for memory in self.agents.memories.values():
-            memory.forget([discussion])
+        self.agents.memory.forget([discussion])
 
     def _answer(self, request: Request, role: Role) -> tuple[str, int, int]:
         """Counts a request. Returns the reply's text, and the tokens of prompt and reply."""
         agents = self.agents
-        model, counter = agents.others.get(role.played, (MAIN, agents.counter))
+        model, counter = agents.role_counters.get(role.played, (MAIN, agents.counter))
         # Everything that a completion depends on here, as in the completion cache's key.
         parts = [request.prefix, request.own, str(request.seed)]
-        counts = [self.counts]
-        if agents.others:
+        if agents.role_counters:
             parts.insert(0, model)
-            counts.append(self.counts.by_model.setdefault(model, PhaseCounts()))
         digest = hashlib.blake2b("\x1f".join(parts).encode(), digest_size=16).hexdigest()
         text, completion_tokens = agents.reply(role, digest[:KEY_DIGITS])
         shared_tokens = counter.shared(request)
         prompt_tokens = shared_tokens + counter.own(request)
-        for phase_counts in counts:
-            phase_counts.calls += 1
-            phase_counts.prompt += prompt_tokens
-            phase_counts.completion += completion_tokens
-            phase_counts.longest = max(phase_counts.longest, prompt_tokens)
 
+        counts = [self.counts]
+        if agents.role_counters:
+            counts.append(self.counts.by_model.setdefault(model, PhaseCounts()))
+        for model_counts in counts:
+            model_counts.add_call(prompt_tokens, completion_tokens)
+            model_counts.longest = max(model_counts.longest, prompt_tokens)
         if digest not in self.cache.requests or not agents.reuse:
-            self.counts.made += 1
-            self.counts.made_prompt += prompt_tokens
-            self.counts.made_completion += completion_tokens
+            self.counts.computed += 1
+            self.counts.computed_prompt += prompt_tokens
+            self.counts.computed_completion += completion_tokens
             if (model, request.prefix) in self.cache.prefixes:
                 self.counts.cached += shared_tokens
         self.cache.requests.add(digest)
@@ -166,14 +166,11 @@ def simulated_value(field: Field) -> str:
 
 def judge_calls(items: Sequence[Item], answers: int, rubric: Rubric, counter: TokenCounter) -> PhaseCounts:
     """Counts at most what `answers` cost the judge, from a sample: equal answers are judged once."""
-    requests = [grading_request(item, ANSWER, rubric=rubric) for item in items]
     # A judge's reason is assumed to have a third of the length of an agent's reply.
     verdict = f"Reasoning: {REPLY[: len(REPLY) // 3]}\nGrade: 5" if rubric is GRADED else "Same: yes"
-    counts = PhaseCounts(
-        discussions=len(items),
-        calls=len(items),
-        prompt=sum(counter.shared(request) + counter.own(request) for request in requests),
-        completion=len(items) * counter.text(verdict),
-        made=len(items),
-    )
+    verdict_tokens = counter.text(verdict)
+    counts = PhaseCounts(discussions=len(items))
+    for item in items:
+        request = grading_request(item, ANSWER, rubric=rubric)
+        counts.add_call(counter.shared(request) + counter.own(request), verdict_tokens)
     return counts.scaled("judging, at most", answers)

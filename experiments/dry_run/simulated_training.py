@@ -42,27 +42,29 @@ class SimulatedTraining:
         self._learners = {method: Local(make()) for method, make in makers.items()}
         self.topologies = learned_topologies(plan, self._learners, evidence.features)
 
-    async def count(self, method: str, others: Sequence[str] = ()) -> list[PhaseCounts]:
+    async def count(self, method: str, students: Sequence[str] = ()) -> list[PhaseCounts]:
         """Counts the stages that a learner has left. Some of their steps, at equal distances, are also discussed.
 
-        others: methods whose learners learn from the same discussions.
+        students: methods whose learners learn from the same discussions.
         """
         config = self._plan.config
         topology = self.topologies[method]
 
         async def features(stage: int, number: int) -> Floats | None:
-            return (
-                await topology.features([await self._first_question(stage, number)]) if topology.by_question else None
-            )
+            if not topology.by_question:
+                return None
+            question = await self._first_question(stage, number)
+            return await topology.features([question])
 
         course = Course(
             learner=self._learners[method],
-            students=[self._learners[other] for other in others],
+            students=[self._learners[student] for student in students],
             samples=config.training.samples,
             features=features,
         )
         # A step has so many discussions in each stage, so fewer steps are discussed as those grow.
         steps_discussed = max(1, DISCUSSIONS // (self._plan.learners[method].stages * config.training.samples))
+
         phases = []
         async for stage in course.stages():
             counts = PhaseCounts()
@@ -71,12 +73,13 @@ class SimulatedTraining:
             coin = np.random.default_rng(derive_seed(config.seed, "planned scores", method, stage))
             steps = course.steps()
             progress = await anext(steps)
-            first = progress.status.step + 1
-            discussed = set(spread(range(first, config.pruning.steps + 1), steps_discussed))
+            ahead = range(progress.status.step + 1, config.pruning.steps + 1)
+            discussed_steps = evenly_sampled(ahead, steps_discussed)
+
             while progress.steps:
                 [step] = progress.steps
                 discussions += step.samples * config.training.questions_per_step
-                if step.number in discussed:
+                if step.number in discussed_steps:
                     question = await self._first_question(stage, step.number)
                     for sample, wired in enumerate(topology.along(step)):
                         await run_discussion(wired, question, speaker, config.seed, sample)
@@ -103,13 +106,13 @@ class SimulatedTraining:
 
 def to_the_end(plan: Plan) -> Plan:
     """Lets all learners take every step, whatever early stopping would save."""
-    learners = {
-        method: replace(spec, settings=replace(spec.settings, early_stop=0.0)) for method, spec in plan.learners.items()
-    }
+    learners = {}
+    for method, spec in plan.learners.items():
+        learners[method] = replace(spec, settings=replace(spec.settings, early_stop=0.0))
     return replace(plan, learners=learners)
 
 
-def spread(items: Sequence[T], count: int) -> list[T]:
-    """At most `count` of the items, at equal distances."""
-    n = min(count, len(items))
-    return [items[i * len(items) // n] for i in range(n)]
+def evenly_sampled(items: Sequence[T], count: int) -> list[T]:
+    """Returns at most so many of the items, at equal distances."""
+    count = min(count, len(items))
+    return [items[number * len(items) // count] for number in range(count)]

@@ -14,8 +14,9 @@ CHARACTERS_PER_TOKEN = 4.0
 CHAT_TOKENS = 13  # what Qwen's chat template adds to a system and a user turn
 PATCH = 28  # pixels, per side, of what becomes one token of Qwen2.5-VL
 # The model's defaults, 4 and 16,384 tokens, where `mm_processor_kwargs` sets no others.
-LEAST_PIXELS, MOST_PIXELS = 56 * 56, 16_384 * PATCH**2
-UNREADABLE_PIXELS = 1_000_000  # a photograph of ordinary size
+MIN_PIXELS = 4 * PATCH**2
+MAX_PIXELS = 16_384 * PATCH**2
+UNREADABLE_SIDE = 1_000  # pixels of a photograph of ordinary size
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +34,8 @@ class TokenCounter:
 
     def shared(self, request: Request) -> int:
         """Tokens of what every agent that reads the same is sent on one question."""
-        return (
-            self.chat + self.text(request.system) + self.text(request.shared) + sum(map(self.picture, request.images))
-        )
+        text_tokens = self.text(request.system) + self.text(request.shared)
+        return self.chat + text_tokens + sum(map(self.picture, request.images))
 
     def own(self, request: Request) -> int:
         """Tokens of the rest: the discussion, role and weights."""
@@ -45,17 +45,23 @@ class TokenCounter:
 
 def counter_of(backend: Backend) -> TokenCounter:
     """Returns a model's own count where it has one, else characters."""
-    model, own = backend.settings, backend.counting()
+    counting = backend.counting()
     # Roles, instructions and replies recur in thousands of prompts.
-    count = lru_cache(maxsize=1 << 16)(own.text if own else lambda text: round(len(text) / CHARACTERS_PER_TOKEN))
-    if own and own.picture is not None:
-        tokens = own.picture
-        frame = CHAT_TOKENS if own.frame is None else own.frame
-        return TokenCounter(f"{own.rule}; {tokens} for a picture", count, lambda _: tokens, frame, own.reply_tokens)
-    limits = model.engine.get("mm_processor_kwargs") or {}
-    least, most = limits.get("min_pixels", LEAST_PIXELS), limits.get("max_pixels", MOST_PIXELS)
-    counted = own.rule if own else f"{CHARACTERS_PER_TOKEN:g} characters to a token (a guess)"
-    rule = f"{counted}; for a picture (height/{PATCH}) x (width/{PATCH}), as Qwen2.5-VL, of {most:,} pixels at most"
+    count = lru_cache(maxsize=1 << 16)(counting.text if counting else _tokens_of_characters)
+    rule = counting.rule if counting else f"{CHARACTERS_PER_TOKEN:g} characters to a token (a guess)"
+    if counting and counting.picture is not None:
+        tokens = counting.picture
+        return TokenCounter(
+            rule=f"{rule}; {tokens} for a picture",
+            text=count,
+            picture=lambda source: tokens,
+            chat=CHAT_TOKENS if counting.frame is None else counting.frame,
+            reply_tokens=counting.reply_tokens,
+        )
+
+    limits = backend.settings.engine.get("mm_processor_kwargs") or {}
+    min_pixels = limits.get("min_pixels", MIN_PIXELS)
+    max_pixels = limits.get("max_pixels", MAX_PIXELS)
 
     @lru_cache(maxsize=1 << 14)
     def picture(source: Source) -> int:
@@ -63,16 +69,22 @@ def counter_of(backend: Backend) -> TokenCounter:
             return count(f"{DESCRIPTIONS}\n[{source.id}] {one_line(source.text)}\n")
         try:
             with opened(source.image) as image:  # its header
-                width, height = image.size
-        except OSError:  # of one that cannot be read, which a run would report, a plausible size
-            width = height = round(UNREADABLE_PIXELS**0.5)
-        return tokens_of_size(width, height, least, most)
+                return tokens_of_size(*image.size, min_pixels, max_pixels)
+        except OSError:  # which a run would report
+            return tokens_of_size(UNREADABLE_SIDE, UNREADABLE_SIDE, min_pixels, max_pixels)
 
+    rule += f"; for a picture (height/{PATCH}) x (width/{PATCH}), as Qwen2.5-VL, of {max_pixels:,} pixels at most"
     return TokenCounter(rule, count, picture)
 
 
-def tokens_of_size(width: int, height: int, least: int = LEAST_PIXELS, most: int = MOST_PIXELS) -> int:
-    """Qwen2.5-VL's tokens of a picture. Scaled to `least` to `most` pixels, it has one for each 28 x 28, plus two."""
+def _tokens_of_characters(text: str) -> int:
+    return round(len(text) / CHARACTERS_PER_TOKEN)
+
+
+def tokens_of_size(width: int, height: int, min_pixels: int = MIN_PIXELS, max_pixels: int = MAX_PIXELS) -> int:
+    """Qwen2.5-VL's tokens of a picture. Scaled to the bounds, it has one for each 28 x 28, plus two."""
     pixels = max(1, width * height)
-    scale: float = (min(max(pixels, least), most) / pixels) ** 0.5
-    return max(1, round(width * scale / PATCH)) * max(1, round(height * scale / PATCH)) + 2
+    scale: float = (min(max(pixels, min_pixels), max_pixels) / pixels) ** 0.5
+    columns = max(1, round(width * scale / PATCH))
+    rows = max(1, round(height * scale / PATCH))
+    return rows * columns + 2

@@ -20,9 +20,10 @@ from actors.runtime.inline import Local
 from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.datasets.item import Dataset
-from experiments.dry_run import dry_run
-from experiments.dry_run.counts import PhaseCounts, RunCounts, counts_table, hours
-from experiments.dry_run.dry_run import count_run
+from experiments.dry_run import counting
+from experiments.dry_run.counting import count_run
+from experiments.dry_run.counts import PhaseCounts, RunCounts, hours
+from experiments.dry_run.counts_table import counts_table
 from experiments.dry_run.dry_sweep import dry_run_sweep
 from experiments.dry_run.simulated_speaker import SimulatedAgents, SimulatedCache, SimulatedSpeaker
 from experiments.dry_run.token_count import TokenCounter, counter_of, tokens_of_size
@@ -147,7 +148,7 @@ def test_the_turns_of_a_run_are_what_the_formula_says(cache: Path) -> None:
         "evaluating single": evaluated,
         **{f"evaluating {name}": evaluated * each for name in ("full", "random", "m3prune")},
     }
-    assert plan.whole.turns == sum(turns.values())
+    assert plan.total.turns == sum(turns.values())
 
 
 def test_what_depends_on_learning_is_said_to_be_an_estimate(cache: Path) -> None:
@@ -164,7 +165,7 @@ def test_a_graph_that_is_learned_from_another_s_discussions_only_confirms_its_cu
     shared, apart = planned(cache, "training.share=true"), planned(cache)
     assert {one.name for one in apart.phases} - {one.name for one in shared.phases} == {"learning effects, stage 1"}
     # Of six steps, one confirms.
-    assert shared.whole.calls == apart.whole.calls - 5 * 2 * (3 * 2 + 1)
+    assert shared.total.calls == apart.total.calls - 5 * 2 * (3 * 2 + 1)
     assert told in counts_table(shared).notes
     assert told not in counts_table(apart).notes
     assert told not in counts_table(planned(cache, "training.share=true", "methods=[full,effects]")).notes
@@ -189,8 +190,8 @@ def test_the_same_configuration_gives_the_same_plan(cache: Path) -> None:
 
 
 def test_a_judge_is_asked_once_at_most_for_each_answer(cache: Path) -> None:
-    assert planned(cache).judged is None
-    judged = planned(cache, "judge=reader").judged
+    assert planned(cache).judge is None
+    judged = planned(cache, "judge=reader").judge
     assert judged
     assert judged.calls == 6 * 6
 
@@ -199,7 +200,7 @@ def test_too_few_training_questions_are_found_out_before_anything_is_spent(
     cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = open_dataset(plan_of(load(WORDS)), cache)
-    monkeypatch.setattr(dry_run, "open_dataset", lambda plan, cache: opened)
+    monkeypatch.setattr(counting, "open_dataset", lambda plan, cache: opened)
     with pytest.raises(UserError, match=r"stage 1 .*\b300\b"):
         planned(cache, "pruning.steps=300")
 
@@ -213,8 +214,8 @@ def test_equal_prompts_are_counted_as_one_distinct_call() -> None:
         for sample in range(5):
             speaker = SimulatedSpeaker(agents, counts, cache)
             asyncio.run(run_discussion(single, Question(question, "Where?"), speaker, 0, sample))
-    assert (counts.calls, counts.made) == (10, 2)
-    assert counts.scaled("x", 100).made == 20
+    assert (counts.calls, counts.computed) == (10, 2)
+    assert counts.scaled("x", 100).computed == 20
 
 
 def test_a_system_that_reckons_with_stated_confidences_gets_numbers(cache: Path) -> None:
@@ -235,17 +236,17 @@ def test_what_each_model_is_asked_is_counted_by_its_own_rule(cache: Path) -> Non
     own = ["roles.visual_scientist.model=openai", "roles.visual_scientist.model.name=eyes"]
     own += ["roles.visual_scientist.model.base_url=http://a/v1", "methods=[full]", "costs.prompt_price=2"]
     plan, alone = planned(cache, *own), planned(cache, "methods=[full]", "costs.prompt_price=2")
-    shares = plan.whole.by_model
+    shares = plan.total.by_model
     assert shares.keys() == {"model", "roles.visual_scientist.model"}
-    assert sum(share.calls for share in shares.values()) == plan.whole.calls == alone.whole.calls
-    assert sum(share.prompt for share in shares.values()) == pytest.approx(plan.whole.prompt)
+    assert sum(share.calls for share in shares.values()) == plan.total.calls == alone.total.calls
+    assert sum(share.prompt for share in shares.values()) == pytest.approx(plan.total.prompt)
     # Two of the seven turns of a discussion; without a tokenizer characters are counted, and pictures by their size.
-    assert shares["roles.visual_scientist.model"].calls == plan.whole.calls * 2 // 7
-    assert plan.whole.prompt != alone.whole.prompt
+    assert shares["roles.visual_scientist.model"].calls == plan.total.calls * 2 // 7
+    assert plan.total.prompt != alone.total.prompt
     notes = " ".join(counts_table(plan).notes)
     assert "model eyes of visual_scientist has 12 calls" in notes
     assert "of the price" in notes
-    assert not alone.whole.by_model
+    assert not alone.total.by_model
 
 
 def test_a_prompt_that_will_not_fit_is_warned_of(cache: Path) -> None:
@@ -283,7 +284,7 @@ def test_a_picture_has_a_token_for_each_28_pixels_squared(tmp_path: Path, size: 
 
 def test_a_large_picture_is_scaled_down_to_what_the_model_takes() -> None:
     assert tokens_of_size(20_000, 10_000) < 16_384 * 1.02
-    assert tokens_of_size(5_000, 5_000, most=1_003_520) == pytest.approx(1_280, rel=0.02)
+    assert tokens_of_size(5_000, 5_000, max_pixels=1_003_520) == pytest.approx(1_280, rel=0.02)
 
 
 def test_a_sweep_is_predicted_as_a_whole_from_one_trial_of_each_combination(

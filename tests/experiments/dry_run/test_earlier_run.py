@@ -7,8 +7,9 @@ import pytest
 from actors.errors import UserError
 from experiments.config.loading import load
 from experiments.config.references import overrides_again
-from experiments.dry_run.counts import EarlierRun, counts_table
-from experiments.dry_run.dry_run import count_run
+from experiments.dry_run.counting import count_run
+from experiments.dry_run.counts import EarlierRun
+from experiments.dry_run.counts_table import counts_table
 from experiments.dry_run.simulated_speaker import simulated_reply
 from experiments.jobs import plan_of
 from experiments.records import usage
@@ -35,10 +36,10 @@ def test_a_dry_run_has_the_calls_of_its_run_and_nearly_its_tokens(earlier: RunFo
         plan_of(load([*WORDS, f"output={earlier.path.parent}", *(f"{word}={earlier.path}" for word in words)]))
     )
     took = usage.total(earlier)
-    assert plan.whole.calls == took.calls + took.reused
-    assert plan.whole.made == pytest.approx(took.calls, rel=0.08)
-    assert plan.whole.made_prompt == pytest.approx(took.prompt_tokens, rel=0.08)
-    assert plan.whole.made_completion == pytest.approx(took.completion_tokens, rel=0.08)
+    assert plan.total.calls == took.calls + took.reused
+    assert plan.total.computed == pytest.approx(took.calls, rel=0.08)
+    assert plan.total.computed_prompt == pytest.approx(took.prompt_tokens, rel=0.08)
+    assert plan.total.computed_completion == pytest.approx(took.completion_tokens, rel=0.08)
     if not words:
         assert plan.hours is None
         return

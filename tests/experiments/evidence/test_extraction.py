@@ -12,7 +12,7 @@ from actors.errors import TooManyFailures
 from actors.messages import Kind, Question, Source, Turn, TurnResult, Usage
 from experiments.config.loading import load
 from experiments.datasets.item import Item
-from experiments.dry_run.dry_run import count_run
+from experiments.dry_run.counting import count_run
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.extraction import CAPTIONER, EXTRACTOR, GRAPH
 from experiments.evidence.retrieval_settings import RetrievalSettings
@@ -221,6 +221,6 @@ def test_a_dry_run_counts_a_turn_for_each_source_that_is_left(tmp_path: Path) ->
     extracted = count_run(plan_of(load([*words, "retrieval.graph=model", "retrieval.captions=model"]))).phases
     captions, triples, asking = extracted
     assert [captions.name, triples.name] == ["writing captions", "extracting triples"]
-    assert asking.turns == count_run(plan_of(load(words))).whole.turns
+    assert asking.turns == count_run(plan_of(load(words))).total.turns
     assert triples.turns > captions.turns == captions.discussions > 0
     assert captions.exact

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from actors.messages import FieldKind, Kind, Message, Source, Status, Turn
 from experiments.config.loading import load
-from experiments.dry_run.dry_run import count_run
+from experiments.dry_run.counting import count_run
 from experiments.evidence import extraction
 from experiments.evidence.extraction import GRAPH, MISSED, Extracted, parts_of, statements
 from experiments.jobs import plan_of

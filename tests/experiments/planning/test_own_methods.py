@@ -15,7 +15,7 @@ from actors.messages import Question, Status, Turn
 from experiments.config.config import Config
 from experiments.config.loading import load
 from experiments.config.saved import read, save
-from experiments.dry_run.dry_run import count_run
+from experiments.dry_run.counting import count_run
 from experiments.jobs import plan_of
 from experiments.planning.topologies import compared_pairs, make_topology
 from experiments.running.recorded_speaker import RecordedSpeaker

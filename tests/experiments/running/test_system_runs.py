@@ -8,7 +8,7 @@ import pytest
 
 from experiments.config.config import Config
 from experiments.config.loading import load
-from experiments.dry_run.dry_run import count_run
+from experiments.dry_run.counting import count_run
 from experiments.jobs import plan_of
 from experiments.planning.topologies import compared_pairs
 from experiments.records import usage
