@@ -68,8 +68,10 @@ class Sweep:
 
     def rivals(self, values: Iterable[Mapping[str, Any]]) -> tuple[tuple[str, str], ...]:
         """Lists the pairs of methods that are tested within each setting, as a run does. `values` are of its trials."""
-        names = dict.fromkeys(name for trial_values in values for name in trial_values.get("methods", ()))
-        methods = find_methods(list(names) or self.config.methods)
+        names: list[str] = []
+        for trial_values in values:
+            names += trial_values.get("methods", ())
+        methods = find_methods(list(dict.fromkeys(names)) or self.config.methods)
         pairs = list(compared_pairs(methods))
         if self.config.compare.twins:
             for method in methods:
@@ -96,8 +98,8 @@ def plan_sweep(config: Config, overrides: Overrides | None = None) -> Sweep:
         if grace > steps:
             raise UserError(f"sweep.grace={grace}: no trial has more than {steps} training steps to stop in")
     if overrides is not None:
-        first = replace(sweep.trials[0].plan, config=config)
-        check_used(overrides, first, [(trial.values, trial.plan) for trial in sweep.combinations])
+        first_plan = replace(sweep.trials[0].plan, config=config)
+        check_used(overrides, first_plan, [(trial.values, trial.plan) for trial in sweep.combinations])
     return sweep
 
 
@@ -106,7 +108,8 @@ def planted_of(config: Config) -> Config | None:
     if not config.sweep.planted:
         return None
     learners = [method.name for method in find_methods(config.methods) if method.learner]
-    planted = varied(Config(), {"job": "planted", "planted": {"learners": learners, **config.sweep.planted}})
+    settings = {"learners": learners, **config.sweep.planted}
+    planted = varied(Config(), {"job": "planted", "planted": settings})
     return replace(planted, seed=config.seed, learner=config.learner, pruning=config.pruning, training=config.training)
 
 
@@ -118,40 +121,42 @@ def expand(config: Config) -> list[Trial]:
     if config.job != "prune":
         raise UserError(f"a sweep is of experiments that learn, prune and evaluate, not of job={config.job}")
     settings = combinations(config.sweep, config.seed)
-    seeds = config.sweep.seeds
-    number = len(settings) * seeds
-    if number > MOST_TRIALS:
-        raise UserError(f"the sweep has {number:,} trials: expected at most {MOST_TRIALS:,}; try fewer values or seeds")
-    last = config.seed + seeds - 1
-    if last > MOST_SEED:
-        raise UserError(f"seed={config.seed} sweep.seeds={seeds}: the last seed is {last}: lower seed=")
-    short = short_keys(list(dict.fromkeys(key for values in settings for key in values)))
+    seeds = range(config.seed, config.seed + config.sweep.seeds)
+    total = len(settings) * len(seeds)
+    if total > MOST_TRIALS:
+        raise UserError(f"the sweep has {total:,} trials: expected at most {MOST_TRIALS:,}; try fewer values or seeds")
+    if seeds[-1] > MOST_SEED:
+        raise UserError(f"seed={config.seed} sweep.seeds={len(seeds)}: the last seed is {seeds[-1]}: lower seed=")
+
+    short_names = short_keys(list(dict.fromkeys(key for values in settings for key in values)))
     # Without settings of the sweep: a trial is an ordinary run, must not expand again, and resumes no other folder.
     single = replace(config, sweep=SweepSettings(), resume=None)
     trials: list[Trial] = []
-    names: dict[str, str] = {}
+    names_by_config: dict[str, str] = {}
     for values in settings:
-        # Valid as a folder's name on any file system.
-        text = ",".join(f"{short[key]}={plain(value)}" for key, value in values.items())
-        text = re.sub(r"[^\w.,=+-]+", "_", text)[:LONGEST].rstrip(",")
-        first = _trial_name(len(trials), text, config.seed)
+        described = {short_names[key]: value for key, value in values.items()}
+        first_name = _trial_name(len(trials), described, config.seed)
         # No value is right with one seed and wrong with another, and a check takes a tenth of a second.
-        plan = _plan(single, {**values, "seed": config.seed}, first)
+        plan = _plan(single, {**values, "seed": config.seed}, first_name)
         # Values that are written otherwise, or that an axis takes the place of, may be the same.
-        same = names.setdefault(repr(plan.config), first)
-        if same != first:
-            raise UserError(f"trial {first} is the same as trial {same}: name each setting of a sweep once")
+        name = names_by_config.setdefault(repr(plan.config), first_name)
+        if name != first_name:
+            raise UserError(f"trial {first_name} is the same as trial {name}: name each setting of a sweep once")
+
         # Figures and tests find attacked trials by `attack.kind`, also where the sweep gives the group.
         varied_values = {set_by(key, value): value for key, value in flat(values)}
-        for seed in range(config.seed, config.seed + seeds):
+        for seed in seeds:
             # The number identifies finished trials when a sweep is resumed, and keeps names unique that were cut.
-            name = _trial_name(len(trials), text, seed)
-            of_seed = replace(plan, config=replace(deepcopy(plan.config), seed=seed))
-            trials.append(Trial(name, varied_values, of_seed))
+            name = _trial_name(len(trials), described, seed)
+            plan_of_seed = replace(plan, config=replace(deepcopy(plan.config), seed=seed))
+            trials.append(Trial(name, varied_values, plan_of_seed))
     return trials
 
 
-def _trial_name(number: int, settings: str, seed: int) -> str:
+def _trial_name(number: int, values: Mapping[str, Any], seed: int) -> str:
+    """Names a trial by its values; the name is valid for a folder on any file system."""
+    settings = ",".join(f"{key}={plain(value)}" for key, value in values.items())
+    settings = re.sub(r"[^\w.,=+-]+", "_", settings)[:LONGEST].rstrip(",")
     return f"{number:04}-{settings},seed={seed}" if settings else f"{number:04}-seed={seed}"
 
 
@@ -173,8 +178,10 @@ def combinations(sweep: SweepSettings, seed: int) -> list[Values]:
     for key, values in axes.items():
         if not isinstance(values, list) or not values:
             raise UserError(f"sweep.axes.{key}={shown(values)}: expected a list of values to try, such as [1,2]")
-        if len({json.dumps(value, sort_keys=True) for value in values}) < len(values):
+        different = {json.dumps(value, sort_keys=True) for value in values}
+        if len(different) < len(values):
             raise UserError(f"sweep.axes.{key}={shown(values)}: a value is there twice; name each once")
+
     number = math.prod(map(len, [points, *axes.values()]))
     if number > MOST_COMBINATIONS:
         raise UserError(f"the sweep has {number:,} combinations of values: expected at most {MOST_COMBINATIONS:,}")
@@ -184,6 +191,7 @@ def combinations(sweep: SweepSettings, seed: int) -> list[Values]:
         grid.append({**point, **dict(zip(axes, choice, strict=True))})
     if sweep.search == "grid":
         return grid
+
     if sweep.samples is None or not 1 <= sweep.samples <= len(grid):
         raise UserError(
             f"sweep.search=random needs sweep.samples=<1 to {len(grid)}>, for there are {len(grid)} combinations to "
@@ -199,9 +207,10 @@ def _by_key(tree: Mapping[str, Any], where: str) -> Values:
     values = dict(flat(tree))
     for key in values:
         check_key(key, where)
-        if key.partition(".")[0] == "seed":
+        group = key.partition(".")[0]
+        if group == "seed":
             raise UserError(f"{where}: seed is not an axis; say sweep.seeds=<how many>, from seed= on")
-        if key.partition(".")[0] in FIXED:
+        if group in FIXED:
             raise UserError(f"{where}: {key} is the same for the whole sweep; set it outside of sweep")
     return values
 
@@ -212,14 +221,15 @@ def groups(trials: Sequence[Trial]) -> list[list[Trial]]:
     for trial in trials:
         plan = trial.plan
         judge = plan.models.judge
-        shared = (
+        role_models = [(role, backend.settings, backend.reader) for role, backend in plan.models.of_roles.items()]
+        shared_processes = (
             plan.roles.launched,
             plan.config.model,
             judge and judge.settings,
             plan.config.reader,
             plan.config.agents,
             plan.config.completions,
-            [(role, backend.settings, backend.reader) for role, backend in plan.models.of_roles.items()],
+            role_models,
         )
-        groups.setdefault(repr(shared), []).append(trial)
+        groups.setdefault(repr(shared_processes), []).append(trial)
     return list(groups.values())
