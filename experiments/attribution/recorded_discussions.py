@@ -85,8 +85,8 @@ class RecordedDiscussions:
                 topology,
                 method_traces,
                 control_traces,
-                opened_run.evidence.store,
-                self._plan.config.seed,
+                store=opened_run.evidence.store,
+                seed=self._plan.config.seed,
                 ended=True,
             )
         traces = opened_run.run.traces(f"evaluate-{evaluation.name}")

@@ -17,7 +17,7 @@ from experiments.dry_run.simulated_training import SimulatedTraining, evenly_sam
 from experiments.dry_run.token_count import counter_of
 from experiments.evidence.library import LabelledLibrary, triples_given
 from experiments.planning.plan import Evaluation, Plan
-from experiments.planning.topologies import further_topology, make_topology, spending
+from experiments.planning.topologies import further_topology, make_topology, spending_of
 from experiments.running.calibration import watched_topology
 from experiments.running.inputs import notes_of, open_cache, open_dataset, open_evidence, watched_items
 from experiments.running.model_extraction import left_to_extract
@@ -153,14 +153,14 @@ class _DryRun:
             learned=self._training.topologies,
             library=self._library,
             watched=self._watched,
-            known=spending(self._traces[team.name], (), ended=False) if team else None,
+            known=spending_of(self._traces[team.name], (), ended=False) if team else None,
         )
         if evaluation.kind != "method":
             topology = further_topology(
                 evaluation,
                 topology,
-                recorded=self._traces[method.name],
-                answered=(),
+                method_traces=self._traces[method.name],
+                control_traces=(),
                 store=self._evidence.store,
                 seed=self._config.seed,
             )

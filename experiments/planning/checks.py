@@ -30,7 +30,8 @@ def check_plan(plan: Plan) -> None:
 
 def check_methods(plan: Plan) -> None:
     """Raises UserError where a method cannot have the team, its rounds or what it needs from other methods."""
-    config, agents = plan.config, plan.roles.agents
+    config = plan.config
+    agents = plan.roles.agents
     dropped = config.defence.dropped or 0
     if plan.watched_questions and dropped >= len(agents):
         raise UserError(f"defence.dropped={dropped}: expected fewer than the {len(agents)} agents of the team")

@@ -16,10 +16,10 @@ from topologies.wiring import Edges, Ints
 
 def learned_variants(methods: Sequence[Method]) -> tuple[Variant, ...]:
     """Lists the variants that learn a graph. Where none is named and a method needs a graph, it is M3Prune's."""
-    learned = tuple(method.learner for method in methods if method.learner)
-    if not learned and any(method.needs_graph for method in methods):
+    variants = tuple(method.learner for method in methods if method.learner)
+    if not variants and any(method.needs_graph for method in methods):
         return (M3PRUNE,)
-    return learned
+    return variants
 
 
 def plan_learners(config: Config, variants: Sequence[Variant], team: Sequence[Role]) -> dict[str, LearnerSpec]:
@@ -34,7 +34,9 @@ def plan_learners(config: Config, variants: Sequence[Variant], team: Sequence[Ro
         )
     for variant in variants:
         check_samples(variant, config.training.samples)
+
     candidates = _candidates(config, len(team))
+    roles = [role.played for role in team] if config.topology.tied else None
     specs = {}
     for variant in variants:
         spec = LearnerSpec(
@@ -45,7 +47,7 @@ def plan_learners(config: Config, variants: Sequence[Variant], team: Sequence[Ro
             settings=config.learner,
             pruning=config.pruning,
             candidates=candidates,
-            roles=[role.played for role in team] if config.topology.tied else None,
+            roles=roles,
         )
         try:
             spec.check()

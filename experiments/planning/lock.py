@@ -20,7 +20,7 @@ def plan_lock(config: Config, dataset: Dataset) -> dict[str, Any]:
     questions = hashlib.sha256()
     for item in (*dataset.evaluate(), *dataset.train()):
         questions.update(json.dumps([item.question.id, item.question.text, item.gold]).encode())
-    settings = {key: value for key, value in config.by_key.items() if not (may_change(key) or among(key, FREE))}
+    settings = {key: value for key, value in config.by_key.items() if not may_change(key) and not among(key, FREE)}
     return {"settings": settings, "questions": questions.hexdigest()}
 
 
@@ -36,9 +36,9 @@ def read_lock(path: Path) -> tuple[dict[str, Any], str]:
     return plan, hashlib.sha256(content).hexdigest()
 
 
-def departures(planned: Mapping[str, Any], actual: Mapping[str, Any]) -> list[str]:
+def departures(plan: Mapping[str, Any], actual: Mapping[str, Any]) -> list[str]:
     """Returns what differs from a plan, a line each."""
-    planned_settings = planned["settings"]
+    planned_settings = plan["settings"]
     # As JSON has them, like the planned ones.
     actual_settings = json.loads(json.dumps(actual["settings"]))
     lines = []
@@ -47,6 +47,6 @@ def departures(planned: Mapping[str, Any], actual: Mapping[str, Any]) -> list[st
         actual_value = actual_settings.get(key)
         if planned_value != actual_value:
             lines.append(f"{key}={shown(actual_value)}, planned {shown(planned_value)}")
-    if planned["questions"] != actual["questions"]:
+    if plan["questions"] != actual["questions"]:
         lines.append("other questions or answers")
     return lines

@@ -129,8 +129,9 @@ class Plan:
     @property
     def watched_questions(self) -> int:
         """Training questions that some defences watch, unlabelled."""
-        watches = any(method.needs_calibration for method in self.methods)
-        return self.config.defence.calibration if watches else 0
+        if any(method.needs_calibration for method in self.methods):
+            return self.config.defence.calibration
+        return 0
 
     @property
     def training_questions(self) -> int:
@@ -150,8 +151,9 @@ class Plan:
     @property
     def replayed(self) -> Path | None:
         """Folder of the run that this one replays. None for a run that asks a model."""
-        replay = self.config.replay.run if self.config.replays else None
-        return Path(replay) if replay else None
+        if self.config.replays and self.config.replay.run:
+            return Path(self.config.replay.run)
+        return None
 
     @property
     def clean(self) -> dict[str, str]:
@@ -166,20 +168,23 @@ class Plan:
         """Names of the evaluations of a method's twin and its placebo, by method. Empty without `compare.twins`."""
         if not self.config.compare.twins:
             return {}
-        names = [method.name for method in self.methods if not method.alone]
-        return {name: {"twin": f"{name}-twin", "placebo": f"{name}-placebo"} for name in names}
+        controls: dict[str, dict[Kind, str]] = {}
+        for method in self.methods:
+            if not method.alone:
+                controls[method.name] = {"twin": f"{method.name}-twin", "placebo": f"{method.name}-placebo"}
+        return controls
 
     @property
     def spent(self) -> dict[str, Method]:
         """Teams or systems whose tokens a method spends, by its name: the last one before it."""
-        spent: dict[str, Method] = {}
+        teams: dict[str, Method] = {}
         team = None
         for method in self.methods:
             if method.spends and team:
-                spent[method.name] = team
+                teams[method.name] = team
             if not method.alone:
                 team = method
-        return spent
+        return teams
 
     @property
     def evaluations(self) -> tuple[Evaluation, ...]:

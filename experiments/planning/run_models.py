@@ -8,7 +8,9 @@ from actors.backends.backends import find_backend
 from actors.backends.model_settings import Usual, model_name
 from experiments.config.config import Config
 
-MAIN, JUDGE = "model", "judge"  # keys of the models that are no role's, and the names of their pools
+# Keys of the models that are no role's, and the names of their pools.
+MAIN = "model"
+JUDGE = "judge"
 
 
 @dataclass(frozen=True)
@@ -87,12 +89,14 @@ def find_models(config: Config, roles: Iterable[str]) -> RunModels:
             backends.append(backend)
         if backend is not main:
             of_roles[role] = backend
-    judge = config.judge_model
-    return RunModels(main, of_roles, find_backend(JUDGE, judge, config.reader) if judge else None)
+
+    judge_settings = config.judge_model
+    judge = find_backend(JUDGE, judge_settings, config.reader) if judge_settings else None
+    return RunModels(main, of_roles, judge)
 
 
-def _share_pool(backend: Backend, other: Backend) -> bool:
+def _share_pool(backend: Backend, second: Backend) -> bool:
     """True for models that one pool can serve. The embedded reader's settings count for no other model."""
-    if backend.settings != other.settings:
+    if backend.settings != second.settings:
         return False
-    return "reader" not in backend.reads or backend.reader == other.reader
+    return "reader" not in backend.reads or backend.reader == second.reader

@@ -18,20 +18,21 @@ from topologies.method import Method
 class RunRoles:
     """All roles of a run.
 
-    team: the agents that discuss, textual ones first, in the topology's order. others: the decision agent, the one
-    that answers alone, roles of methods, and roles that extract. team_is_asked: the team takes part.
+    team: the agents that discuss, textual ones first, in the topology's order.
+    helpers: the decision agent, the one that answers alone, roles of methods, and roles that extract.
+    team_is_asked: the team takes part.
     attackable: names of the agents that an attack can compromise: the team. In a run of systems alone, their agents.
     """
 
     team: tuple[Role, ...]
-    others: tuple[Role, ...]
+    helpers: tuple[Role, ...]
     team_is_asked: bool
     attackable: tuple[str, ...]
 
     @property
     def launched(self) -> tuple[Role, ...]:
         """Roles that agents are launched for."""
-        return (*self.team, *self.others) if self.team_is_asked else self.others
+        return (*self.team, *self.helpers) if self.team_is_asked else self.helpers
 
     @property
     def agents(self) -> tuple[str, ...]:
@@ -50,21 +51,27 @@ def find_roles(config: Config, methods: Sequence[Method], team_is_asked: bool, e
     Raises UserError for a role that does not exist, one named twice, an empty team, and settings of a role that is not
     there.
     """
-    settings = config.roles
     team = _numbered(_team_roles(config), config)
-    of_methods = {role.name: role for method in methods for role in method.roles}
-    others = [SINGLE, *of_methods.values(), *extracting]
+    method_roles: dict[str, Role] = {}
+    for method in methods:
+        for role in method.roles:
+            method_roles[role.name] = role
+    helpers = [SINGLE, *method_roles.values(), *extracting]
     if team_is_asked:
-        others.insert(0, DECISION)
-    _check_settings(settings, [*(team if team_is_asked else ()), *others], [role.name for role in others])
+        helpers.insert(0, DECISION)
 
-    attackable = [role.name for role in team]
-    is_of_systems = any(method.needs_library or method.roles for method in methods)
-    if is_of_systems and not any(method.asks_team for method in methods):
-        safe = (DECISION.name, *(role.name for role in extracting))
-        attackable = [role.name for role in others if role.name not in safe]
-    configured = tuple(_with_settings(role, settings) for role in others)
-    return RunRoles(tuple(team), configured, team_is_asked, tuple(attackable))
+    attackable = team
+    has_systems = any(method.needs_library or method.roles for method in methods)
+    if has_systems and not any(method.asks_team for method in methods):
+        attackable = [role for role in helpers if role not in (DECISION, *extracting)]
+    roles = RunRoles(
+        team=tuple(team),
+        helpers=tuple(_with_settings(role, config.roles) for role in helpers),
+        team_is_asked=team_is_asked,
+        attackable=tuple(role.name for role in attackable),
+    )
+    _check_settings(config.roles, roles)
+    return roles
 
 
 def _team_roles(config: Config) -> list[Role]:
@@ -74,8 +81,11 @@ def _team_roles(config: Config) -> list[Role]:
     reads = Modality.BOTH if topology.evidence == "all" else None
     roles = []
     for modality, names in ((Modality.TEXT, topology.text), (Modality.VISUAL, topology.visual)):
-        dummy = config.ablation == f"dummy_{modality}"
-        roles += [replace(_team_role(name, modality, config.roles), dummy=dummy, reads=reads) for name in names]
+        is_dummy = config.ablation == f"dummy_{modality}"
+        for name in names:
+            role = _team_role(name, modality, config.roles)
+            roles.append(replace(role, dummy=is_dummy, reads=reads))
+
     role_names = [role.name for role in roles]
     for name in topology.without:
         if name not in role_names:
@@ -89,14 +99,17 @@ def _team_roles(config: Config) -> list[Role]:
 
 def _team_role(name: str, modality: Modality, settings: Mapping[str, RoleSettings]) -> Role:
     """Finds a built-in role, or one of the user's own with an instruction. Raises UserError for an unknown one."""
-    full_name = f"{modality}_{name}"
+    prefix = f"{modality}_"
+    full_name = f"{prefix}{name}"
     if full_name in ROLES:
         return ROLES[full_name]
     if full_name in settings and settings[full_name].instruction:
         return Role(full_name, modality, settings[full_name].instruction)
-    full_names = [role.name for role in ROLES.values() if role.modality is modality]
-    full_names += [added for added in settings if added.startswith(f"{modality}_") and _adds_role(settings[added])]
-    names = [role_name.removeprefix(f"{modality}_") for role_name in full_names]
+
+    names = [role.name.removeprefix(prefix) for role in ROLES.values() if role.modality is modality]
+    for role_name, role_settings in settings.items():
+        if role_name.startswith(prefix) and _adds_role(role_settings):
+            names.append(role_name.removeprefix(prefix))
     raise UserError(f"topology.{modality}: no role {name!r}.{near_miss(name, names)} Known: {', '.join(names)}")
 
 
@@ -110,28 +123,31 @@ def _numbered(roles: Sequence[Role], config: Config) -> list[Role]:
     agents = []
     for role in roles:
         settings = config.roles.get(role.name, RoleSettings())
-        number = settings.instances or config.topology.instances
-        if number == 1:
+        instances = settings.instances or config.topology.instances
+        if instances == 1:
             agents.append(role)
-        else:
-            agents += [replace(role, name=f"{role.name}_{count}", of=role.name) for count in range(1, number + 1)]
+            continue
+        for number in range(1, instances + 1):
+            agents.append(replace(role, name=f"{role.name}_{number}", of=role.name))
+
     name, count = Counter(agent.name for agent in agents).most_common(1)[0]
     if count > 1:
         raise UserError(f"{name} would be the name of two agents: give a role of your own another name")
     return agents
 
 
-def _check_settings(settings: Mapping[str, RoleSettings], launched: Sequence[Role], others: Sequence[str]) -> None:
+def _check_settings(settings: Mapping[str, RoleSettings], roles: RunRoles) -> None:
     """Raises UserError for settings of a role that no agent has, or that only the team's roles can have."""
-    launched_names = list(dict.fromkeys(role.played for role in launched))
+    names = roles.played
+    helpers = [role.name for role in roles.helpers]
     for name, role_settings in settings.items():
         is_spare = _adds_role(role_settings) and name.startswith((f"{Modality.TEXT}_", f"{Modality.VISUAL}_"))
-        if name not in launched_names and not is_spare:
-            hint = f"{near_miss(name, launched_names)} There are {', '.join(launched_names)}"
+        if name not in names and not is_spare:
+            hint = f"{near_miss(name, names)} There are {', '.join(names)}"
             raise UserError(f"roles.{name}: no agent of this run has the role.{hint}")
-        if name in others and role_settings.form:
+        if name in helpers and role_settings.form:
             raise UserError(f"roles.{name}.form: only roles of the team can have a form")
-        if name in others and role_settings.instances:
+        if name in helpers and role_settings.instances:
             raise UserError(f"roles.{name}.instances: only roles of the team have several agents")
 
 

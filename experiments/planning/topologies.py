@@ -64,23 +64,24 @@ def make_topology(
 def further_topology(
     evaluation: Evaluation,
     topology: Topology,
-    recorded: Sequence[Trace],
-    answered: Sequence[Trace],
+    method_traces: Sequence[Trace],
+    control_traces: Sequence[Trace],
     store: Store,
     seed: int,
     ended: bool = False,
 ) -> Topology:
     """Makes the topology of a further evaluation from that of its method.
 
-    recorded: all evaluated discussions of the method, in order. answered: those of this evaluation so far, or all that
-    there will be where it has `ended`: nothing waits for others.
+    method_traces: all evaluated discussions of the method, in order.
+    control_traces: those of this evaluation so far, or all that there will be where it has `ended`: nothing waits for
+        others.
     """
     if evaluation.kind == "placebo":
-        return Renamed(Placebo(topology, substitutes(recorded, seed)), evaluation.name)
+        return Renamed(Placebo(topology, substitutes(method_traces, seed)), evaluation.name)
     if evaluation.kind == "clean":
         return Renamed(topology, evaluation.name)
 
-    sources_of = {trace.question: trace.evidence for trace in recorded}
+    sources_of = {trace.question: trace.evidence for trace in method_traces}
 
     async def with_same_sources(question: Question) -> Question:
         """Returns the question with the sources that the method read for it, except from the web."""
@@ -88,19 +89,20 @@ def further_topology(
         sources = {source.id: source for source in question.evidence}
         missing = [source_id for source_id in source_ids if source_id not in sources]
         if missing:
-            searched = await asyncio.to_thread(store.sources, missing, EVERYTHING)
-            sources |= {source.id: source for source in searched}
-        return replace(question, evidence=tuple(sources[source_id] for source_id in source_ids if source_id in sources))
+            for source in await asyncio.to_thread(store.sources, missing, EVERYTHING):
+                sources[source.id] = source
+        evidence = [sources[source_id] for source_id in source_ids if source_id in sources]
+        return replace(question, evidence=tuple(evidence))
 
-    spent = spending(recorded, answered, ended)
-    return Twin(evaluation.name, spent.tokens, spent.left_over, with_same_sources)
+    spending = spending_of(method_traces, control_traces, ended)
+    return Twin(evaluation.name, spending.tokens, spending.left_over, with_same_sources)
 
 
-def spending(recorded: Sequence[Trace], answered: Sequence[Trace], ended: bool) -> Known:
+def spending_of(method_traces: Sequence[Trace], control_traces: Sequence[Trace], ended: bool) -> Known:
     """Counts tokens of a method's discussions, and those left over by the ones that spend them (`further_topology`)."""
-    tokens = {trace.question: tokens_of(trace.turns) for trace in recorded}
+    tokens = {trace.question: tokens_of(trace.turns) for trace in method_traces}
     balances = dict.fromkeys(tokens, 0.0) if ended else {}
-    for trace in answered:
+    for trace in control_traces:
         if trace.question in tokens:
             balances[trace.question] = left_over(tokens[trace.question], trace.turns)
     return Known(tokens, balances)
@@ -118,22 +120,21 @@ def known_of(
         team_name = plan.clean[team.name] if clean else team.name
         method_name = plan.clean[method.name] if clean else method.name
         control = Evaluation(method_name, replace(team, name=team_name))
-        recorded, answered = recorded_for(control, plan, run)
-        return spending(recorded, answered, ended=ended)
+        method_traces, control_traces = recorded_for(control, plan, run)
+        return spending_of(method_traces, control_traces, ended=ended)
     if not method.graded:
         return None
 
     learner = next(iter(plan.learners))
     graph = run.learned(plan.shared_from.get(learner, learner))
-    graded = _graded_alone(
-        chain.from_iterable(graph.traces(path.stem) for path in graph.training_traces()), plan, dataset
-    )
-    if not graded:
+    traces = chain.from_iterable(graph.traces(path.stem) for path in graph.training_traces())
+    grades = _grades_alone(traces, plan, dataset)
+    if not grades:
         raise UserError(f"{method.name}: no agent answered alone in training; see the failed turns in {graph.path}")
-    return Known(graded=graded)
+    return Known(graded=grades)
 
 
-def _graded_alone(traces: Iterable[Trace], plan: Plan, dataset: Dataset) -> dict[str, float]:
+def _grades_alone(traces: Iterable[Trace], plan: Plan, dataset: Dataset) -> dict[str, float]:
     """Grades each agent's answers alone, by its mean score. Without agents that have none."""
     items = {item.question.id: item for item in islice(dataset.train(), plan.training_questions)}
     # Each agent's answer to a question once: its turns that heard no other agent are equal in all discussions.
@@ -144,7 +145,7 @@ def _graded_alone(traces: Iterable[Trace], plan: Plan, dataset: Dataset) -> dict
             is_alone = turn.round == 1 and turn.agent in scores and not turn.heard
             if is_alone and turn.status is not Status.FAILED:
                 scores[turn.agent][trace.question] = dataset.score(item, turn.answer).utility
-    return {agent: fmean(of_agent.values()) for agent, of_agent in scores.items() if of_agent}
+    return {agent: fmean(by_question.values()) for agent, by_question in scores.items() if by_question}
 
 
 def recorded_for(evaluation: Evaluation, plan: Plan, run: RunFolder) -> tuple[list[Trace], list[Trace]]:
@@ -155,9 +156,9 @@ def recorded_for(evaluation: Evaluation, plan: Plan, run: RunFolder) -> tuple[li
     if evaluation.kind == "clean":
         return [], []
     folder = RunFolder(plan.replayed) if plan.replayed else run
-    of_method = folder.traces(f"evaluate-{evaluation.method.name}")
-    of_control = folder.traces(f"evaluate-{evaluation.name}")
-    return list(of_method), list(of_control)
+    method_traces = folder.traces(f"evaluate-{evaluation.method.name}")
+    control_traces = folder.traces(f"evaluate-{evaluation.name}")
+    return list(method_traces), list(control_traces)
 
 
 def compared_pairs(methods: Sequence[Method], clean: Mapping[str, str] | None = None) -> tuple[tuple[str, str], ...]:
@@ -167,10 +168,10 @@ def compared_pairs(methods: Sequence[Method], clean: Mapping[str, str] | None = 
     learned, the method named last is tested against the others. Where there is an evaluation without the attack
     (`clean`, by method), a method is also tested against its own.
     """
-    compared = [method.name for method in methods if method.name != "closed_book"]
-    learned = [method.name for method in methods if method.learner] or compared[-1:]
-    rivals = [name for name in compared if name not in learned]
-    pairs = [*product(learned, rivals), *combinations(learned, 2)]
+    names = [method.name for method in methods if method.name != "closed_book"]
+    learners = [method.name for method in methods if method.learner] or names[-1:]
+    rivals = [name for name in names if name not in learners]
+    pairs = [*product(learners, rivals), *combinations(learners, 2)]
     if clean:
-        pairs += [(name, clean[name]) for name in compared]
+        pairs += [(name, clean[name]) for name in names]
     return tuple(pairs)

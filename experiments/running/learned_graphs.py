@@ -154,7 +154,7 @@ class GraphLearning:
             folder,
             topology.common,
             topology.agents,
-            {role.name: role for role in (*plan.roles.team, *plan.roles.others)},
+            {role.name: role for role in (*plan.roles.team, *plan.roles.helpers)},
             plan.config.seed,
             plan.models,
             plan.config.agents,

@@ -50,9 +50,15 @@ class RunTopologies:
             topology = self._make(evaluation.method, self._library, clean=True)
         else:
             topology = self._topologies[evaluation.method.name]
-        recorded_traces, answered = recorded_for(evaluation, context.plan, context.recorder.run)
+        method_traces, control_traces = recorded_for(evaluation, context.plan, context.recorder.run)
         return further_topology(
-            evaluation, topology, recorded_traces, answered, context.evidence.store, context.config.seed, self._ended
+            evaluation,
+            topology,
+            method_traces,
+            control_traces,
+            store=context.evidence.store,
+            seed=context.config.seed,
+            ended=self._ended,
         )
 
     def _make(self, method: Method, library: LabelledLibrary, clean: bool) -> Topology:

@@ -63,7 +63,7 @@ async def discussed(cache: Path, *words: str) -> dict[str, list[Message]]:
     config, dataset, evidence = world(cache, *words)
     roles = plan_of(config).roles.team
     reader = Reader(config.reader)
-    agents = {role.name: RoleAgent(role, reader, config.agents) for role in (*roles, *plan_of(config).roles.others)}
+    agents = {role.name: RoleAgent(role, reader, config.agents) for role in (*roles, *plan_of(config).roles.helpers)}
 
     async def ask(turn: Turn) -> Message:
         message = (await agents[turn.agent].take(turn)).message

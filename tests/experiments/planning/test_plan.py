@@ -38,8 +38,8 @@ def test_what_the_team_reads_is_a_setting_and_where_it_stands_in_the_graph_is_no
         role.modality for role in plan_of(everything).roles.team
     ]
     # Those that retrieve words read words alone, whatever the team is shown.
-    assert plan_of(everything).roles.others == plan_of(own).roles.others
-    assert {role.evidence for role in plan_of(everything).roles.others} == set(Modality)
+    assert plan_of(everything).roles.helpers == plan_of(own).roles.helpers
+    assert {role.evidence for role in plan_of(everything).roles.helpers} == set(Modality)
 
 
 def test_a_role_has_as_many_agents_as_it_or_the_team_says_each_with_its_settings() -> None:
@@ -131,8 +131,8 @@ def test_a_method_that_does_not_exist_is_refused_with_those_that_do() -> None:
 
 def test_the_inspector_is_launched_only_where_its_method_is_asked_for() -> None:
     words = "experiment=mmqa_prune", "roles.inspector.reader.trust=0.3"
-    assert [role.name for role in plan_of(load(["experiment=mmqa_prune"])).roles.others] == ["decision", "single"]
-    asked = plan_of(load(["experiment=mmqa_prune", "methods=[full,inspector]"])).roles.others
+    assert [role.name for role in plan_of(load(["experiment=mmqa_prune"])).roles.helpers] == ["decision", "single"]
+    asked = plan_of(load(["experiment=mmqa_prune", "methods=[full,inspector]"])).roles.helpers
     assert [role.name for role in asked] == ["decision", "single", "inspector"]
     with pytest.raises(UserError, match=r"^roles\.inspector: "):
         plan_of(load([*words]))

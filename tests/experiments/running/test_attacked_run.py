@@ -43,7 +43,7 @@ class Team(ScriptedSpeaker):
     """The roles of a configuration."""
 
     def __init__(self, config: Config) -> None:
-        super().__init__((*plan_of(config).roles.team, *plan_of(config).roles.others))
+        super().__init__((*plan_of(config).roles.team, *plan_of(config).roles.helpers))
 
 
 def carry_out(

@@ -61,7 +61,7 @@ class Room(ScriptedSpeaker):
     """The roles of a configuration, who take a while, each time another."""
 
     def __init__(self, config: Config, failing: Collection[str] = ()) -> None:
-        roles = (*plan_of(config).roles.team, *plan_of(config).roles.others)
+        roles = (*plan_of(config).roles.team, *plan_of(config).roles.helpers)
         super().__init__(roles, failing=failing, delays=random.Random(id(self)))
 
 
