@@ -16,7 +16,9 @@ from experiments.config.yaml_tree import is_null
 
 KEY_CHARACTERS = 300
 PREFIXES = ("text_", "visual_")  # before the names of a team's roles
-AXES, POINTS = "sweep.axes", "sweep.points"  # whose values are values of other settings
+# Their values are values of other settings.
+AXES = "sweep.axes"
+POINTS = "sweep.points"
 _KEY = re.compile(r"[^\s.\[\]{}=\\]+(\.[^\s.\[\]{}=\\]+)*")
 
 
@@ -161,6 +163,7 @@ def unknown_key(key: str, siblings: Iterable[str] = ()) -> UserError:
     if group and not siblings and declared(group) is None:
         return unknown_key(group)
     names = siblings or _names_in(group)
-    known = ", ".join(f"{group}.{name}" if group else name for name in names)
-    hint = f" Known here: {known}" if known else ""
+    prefix = f"{group}." if group else ""
+    keys = ", ".join(f"{prefix}{name}" for name in names)
+    hint = f" Known here: {keys}" if keys else ""
     return UserError(f"unknown key {key!r}.{near_key(key, siblings)}{hint}")

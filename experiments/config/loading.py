@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from actors.errors import UserError
 from actors.lookup import near_miss
 from actors.settings import shown
 from experiments.config.config import RUNTIME_KEYS, Config, may_change
-from experiments.config.keys import ROLES_FILE, declared, is_key, paths
+from experiments.config.keys import ANYTHING, ROLES_FILE, declared, is_key, paths
 from experiments.config.references import at_home, check_named_again, check_outside, check_secrets
 from experiments.config.role_files import read_roles
 from experiments.config.saved import read
@@ -61,12 +62,13 @@ def load_overrides(arguments: Sequence[str]) -> tuple[Config, Overrides | None]:
     outside of its folder have to be named again.
     """
     words = _words(arguments)
+    overrides = None
     if "resume" in words:
-        config, overrides = _resumed(words), None
+        config = _resumed(words)
     else:
         preset, name, ours = _preset(str(words.get("experiment") or ""))
         config = typed([*preset, *_with_roles(words), {"experiment": name}])
-        overrides = Overrides(tuple(words), tuple(key for layer in preset for key in layer), ours)
+        overrides = Overrides(keys=tuple(words), preset_keys=tuple(chain(*preset)), ours=ours)
     check_secrets(config)
     # So that the run can be resumed from another working directory.
     config.output = str(Path(config.output).absolute())
@@ -129,6 +131,7 @@ def _preset(name: str) -> tuple[list[Layer], str, bool]:
         if not re.fullmatch(r"[\w.-]+", path.stem):
             raise UserError(f"experiment={name}: run folders are named after it, so letters, digits, -, _ and . only")
         return _read_preset(path), path.stem, False
+
     path = PRESETS / f"{name}.yaml"
     if is_key(name) and path.is_file():
         return _read_preset(path), name, True
@@ -136,8 +139,8 @@ def _preset(name: str) -> tuple[list[Layer], str, bool]:
         # Its rivals first, as in the tables of its paper.
         method = OURS[name]
         return [{"methods": [*method.rivals, name], **method.settings}], name, True
-    known = experiments()
-    raise UserError(f"unknown experiment {shown(name)!r}.{near_miss(name, known)} Known: {', '.join(known)}")
+    names = experiments()
+    raise UserError(f"unknown experiment {shown(name)!r}.{near_miss(name, names)} Known: {', '.join(names)}")
 
 
 def _read_preset(path: Path) -> list[Layer]:
@@ -169,10 +172,12 @@ def _words(arguments: Sequence[str]) -> Layer:
 
 def _hint_for_bare(argument: str, earlier_words: Sequence[str]) -> str:
     """Returns what a word without a key may have been meant for."""
-    key, _, value = earlier_words[-1].partition("=") if earlier_words else ("", "", "")
-    setting = declared(key)
-    if setting and setting.is_list:
-        return f" Write lists in one word: {key}=[{value.strip('[], ')},{argument.strip('[], ')}]"
+    if earlier_words:
+        key, _, value = earlier_words[-1].partition("=")
+        setting = declared(key)
+        if setting and setting.is_list:
+            return f" Write lists in one word: {key}=[{value.strip('[], ')},{argument.strip('[], ')}]"
+
     words = {name: f"{name}=<value>" for name in paths()}
     if not any(word.startswith("experiment=") for word in earlier_words):
         words = {name: f"experiment={name}" for name in experiments()} | words
@@ -186,16 +191,14 @@ def _value_of(argument: str) -> Any:
     """Reads the value of a word. Text stays as it was written, unless it is quoted, where the setting holds text."""
     key, _, text = argument.partition("=")
     stripped = text.strip()
-    setting = declared(key)
-    is_text = setting is not None and setting.is_text
-    is_number_or_truth = setting is not None and setting.kind in (int, float, bool)
-    if not stripped and not is_text:
+    setting = declared(key) or ANYTHING
+    if not stripped and not setting.is_text:
         raise UserError(f"{key}= has no value; leave it out for the default, or write null for none")
 
     is_quoted = len(stripped) > 1 and stripped[0] == stripped[-1] and stripped[0] in "\"'"
-    if is_text and not is_quoted:
+    if setting.is_text and not is_quoted:
         value: Any = Plain(text)
-    elif is_number_or_truth and not is_quoted:
+    elif setting.kind in (int, float, bool) and not is_quoted:
         value = Plain(stripped)
     else:
         try:

@@ -31,14 +31,14 @@ MODEL_EXTRAS = {backend.name: backend.extra for backend in BACKENDS}
 class Leaf(NamedTuple):
     """Value of a setting, perhaps one of a list, or of a key that a sweep varies.
 
-    key: of the setting. named_as: its key on the command line, whose value is `whole`. outside: it leads out of the
-    run folder. extra: the project's extra that it needs; empty for none.
+    named_as, word_value: key and value on the command line. key: of the setting. outside: it leads out of the run
+    folder. extra: the project's extra that it needs; empty for none.
     """
 
     named_as: str
     key: str
     value: Any
-    whole: Any
+    word_value: Any
     outside: bool
     extra: str
 
@@ -47,28 +47,30 @@ def leaves(config: Config) -> Iterator[Leaf]:
     """Yields every value of a configuration and of its sweep's trials."""
     # The cache of a run that names none lies next to its folder.
     default_cache = ("cache", str(Path(config.output) / "cache"))
-    for named_as, whole in config.by_key.items():
-        for key, value in _values_of(named_as, whole):
+    for named_as, word_value in config.by_key.items():
+        for key, value in _values_of(named_as, word_value):
             setting = declared(key)
             metadata = setting.metadata if setting else {}
-            outside = OUTSIDE in metadata and metadata[OUTSIDE](value) and (key, value) != default_cache
+            outside = OUTSIDE in metadata and bool(metadata[OUTSIDE](value)) and (key, value) != default_cache
+            extra = ""
             if key.endswith(".kind"):  # a model's; no other part shares a name with a backend
                 extra = MODEL_EXTRAS.get(value, "")
-            else:
-                extra = metadata[NEEDS](value) if NEEDS in metadata else ""
-            yield Leaf(named_as, key, value, whole, bool(outside), extra)
+            elif NEEDS in metadata:
+                extra = metadata[NEEDS](value)
+            yield Leaf(named_as, key, value, word_value=word_value, outside=outside, extra=extra)
 
 
 def _values_of(key: str, value: Any) -> Iterator[tuple[str, Any]]:
     """Yields the settings that a value is for, one by one, also of lists and of a sweep's axes."""
     if key == POINTS:
         for point in value:
-            for name, varied in point.items():
-                yield from _varied_values(name, varied)
+            for name, point_value in point.items():
+                yield from _varied_values(name, point_value)
     elif key.startswith(f"{AXES}."):
         yield from _varied_values(key.removeprefix(f"{AXES}."), value)
     elif isinstance(value, list):
-        yield from ((key, item) for item in value)
+        for item in value:
+            yield key, item
     else:
         yield key, value
 
@@ -96,17 +98,20 @@ def resumption_line(config: Config, folder: Path) -> str:
     return visible(f"run folder {folder}; killed, it goes on with: {resumption(config, folder)}")
 
 
-def overrides_again(config: Config, used: Callable[[str], bool] = lambda key: True) -> list[str]:
+def overrides_again(config: Config, counts: Callable[[str], bool] = lambda key: True) -> list[str]:
     """Writes the `key=value` of everything that a configuration names outside its folder, ready for a shell.
 
-    Of settings that are `used`, by their own keys.
+    counts: whether the setting of a key does.
     """
-    named = {leaf.named_as: leaf.whole for leaf in leaves(config) if leaf.outside and used(leaf.key)}
+    values = {leaf.named_as: leaf.word_value for leaf in leaves(config) if leaf.outside and counts(leaf.key)}
     words = []
-    for key, value in named.items():
+    for key, value in values.items():
         # Text with a sign that YAML knows is quoted, which text as addresses have it need not be.
-        is_plain = isinstance(value, str) and re.fullmatch(r"[\w./@~-]+(://[\w.:/@~-]+)?", value)
-        words.append(shlex.quote(f"{key}={value if is_plain else json.dumps(value)}"))
+        if isinstance(value, str) and re.fullmatch(r"[\w./@~-]+(://[\w.:/@~-]+)?", value):
+            text = value
+        else:
+            text = json.dumps(value)
+        words.append(shlex.quote(f"{key}={text}"))
     return words
 
 
@@ -121,18 +126,18 @@ def at_home(config: Config, folder: Path) -> None:
     config.output = str(output)
 
 
-def check_named_again(saved: Config, named: Config, used: Callable[[str], bool] = lambda key: True) -> None:
-    """Raises UserError where overrides over the defaults (`named`) lack what `saved` names outside of its folder.
+def check_named_again(saved: Config, overrides: Config, counts: Callable[[str], bool] = lambda key: True) -> None:
+    """Raises UserError where overrides over the defaults lack what `saved` names outside of its folder.
 
-    Only settings that are `used` count, by their own keys.
+    counts: whether the setting of a key does.
     """
-    named_again = [(leaf.key, leaf.value) for leaf in leaves(named)]
+    named_again = [(leaf.key, leaf.value) for leaf in leaves(overrides)]
     for leaf in leaves(saved):
-        if leaf.outside and used(leaf.key) and (leaf.key, leaf.value) not in named_again:
+        if leaf.outside and counts(leaf.key) and (leaf.key, leaf.value) not in named_again:
             raise UserError(
                 "the saved configuration names code, addresses or files outside of its folder, which are imported, "
                 "contacted and loaded only if the command line names them too; if you trust the folder, add "
-                f"{' '.join(overrides_again(saved, used))}"
+                f"{' '.join(overrides_again(saved, counts))}"
             )
 
 

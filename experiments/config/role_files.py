@@ -67,20 +67,21 @@ def read_roles(name: str) -> dict[str, Any]:
         built_in = sorted(file.stem for file in FOLDER.glob("*.yaml"))
         hint = f"{near_miss(name, built_in)} Known: {', '.join(built_in)}"
         raise UserError(f"{where}: there is no such file.{hint}; a file of your own ends in .yaml")
-    by_name: dict[str, Any] = {}
+
+    role_settings: dict[str, Any] = {}
     try:
         roles = interpreted(read_yaml(path, check_literal), fields_of(RoleFile)["roles"], "roles")
         for role in validated(RoleFile, {"roles": roles}).roles:
             full_name = role.name if role.modality is None else f"{role.modality}_{role.name}"
-            if full_name in by_name:
+            if full_name in role_settings:
                 raise UserError(f"two roles are called {full_name}")
             settings = asdict(role)
-            by_name[full_name] = {name: settings[name] for name in ("instruction", "form") if settings[name]}
-        if not by_name:
+            role_settings[full_name] = {key: settings[key] for key in ("instruction", "form") if settings[key]}
+        if not role_settings:
             raise UserError("it has no roles")
     except UserError as error:
         raise UserError(f"{where} cannot be read: {error}") from error
-    return by_name
+    return role_settings
 
 
 def field_of(part: RoleField) -> Field:

@@ -71,14 +71,14 @@ def answered_by(config: Config) -> Config:
 
 def _drop_removed(tree: dict[str, Any]) -> None:
     """Drops keys that no longer exist where they had their default. Raises UserError for others."""
-    chosen = []
+    removed = []
     for key, (until, default) in REMOVED.items():
         group_name, _, name = key.partition(".")
         group = tree.get(group_name)
         if isinstance(group, dict) and name in group and group.pop(name) != written(default):
-            chosen.append(f"{key} (until {until})")
-    if chosen:
-        raise UserError(f"it chose settings that no longer exist: {', '.join(chosen)}")
+            removed.append(f"{key} (until {until})")
+    if removed:
+        raise UserError(f"it chose settings that no longer exist: {', '.join(removed)}")
 
 
 def _missing(tree: Any, group: type, version: tuple[int, ...], prefix: str = "") -> Iterator[str]:

@@ -39,10 +39,10 @@ class Saved(Plain):
 class _Loader(yaml.CSafeLoader):
     """Takes every value for text."""
 
-    plain: type[str] = Plain
+    unquoted: type[str] = Plain
 
     def text(self, node: yaml.ScalarNode) -> str:
-        return node.value if node.style else self.plain(node.value)
+        return node.value if node.style else self.unquoted(node.value)
 
     def group(self, node: yaml.MappingNode) -> dict[Any, Any]:
         group = self.construct_mapping(node, deep=True)
@@ -61,7 +61,7 @@ _Loader.add_constructor("tag:yaml.org,2002:map", _Loader.group)
 class SavedLoader(_Loader):
     """Reads a saved configuration."""
 
-    plain = Saved
+    unquoted = Saved
 
 
 def read_yaml(path: Path, check: Callable[[Any], None], loader: type[_Loader] = _Loader) -> Any:
@@ -89,12 +89,16 @@ def yaml_tree(text: str, loader: type[_Loader] = _Loader) -> Any:
         for number, event in enumerate(yaml.parse(text, Loader=loader)):
             if number > PARTS:
                 raise UserError(f"it has more than {PARTS:,} keys, values, lists and groups")
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+            if isinstance(event, yaml.CollectionStartEvent):
+                depth += 1
+            elif isinstance(event, yaml.CollectionEndEvent):
+                depth -= 1
             if depth >= DEPTH:
                 raise UserError(f"lists or groups in each other, {DEPTH} deep: write plain values")
             if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
                 raise UserError("YAML aliases (& and *) are not read; write the value itself")
-            if tag := getattr(event, "tag", None):
+            tag = getattr(event, "tag", None)
+            if tag:
                 raise UserError(f"YAML tags such as {tag[:40]} are not read; write plain values")
         reader = loader(text)
         try:
