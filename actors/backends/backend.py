@@ -68,8 +68,8 @@ class Backend:
 
     def identity(self) -> str:
         """Returns the model and all that its completions depend on, as JSON. Part of the completion cache's keys."""
-        known = {"kind": self.settings.kind, "name": self.settings.name, **self.dependencies()}
-        return json.dumps(known, sort_keys=True)
+        settings = {"kind": self.settings.kind, "name": self.settings.name, **self.dependencies()}
+        return json.dumps(settings, sort_keys=True)
 
     def dependencies(self) -> Mapping[str, Any]:
         """Returns the settings and files on which completions depend, apart from kind and name."""

@@ -76,7 +76,8 @@ class OpenAIBackend(Backend):
     )
 
     def maker(self) -> Callable[[], Model]:
-        model, key = self.settings, self.key
+        model = self.settings
+        key = self.key
         if not model.name or not model.base_url:
             raise UserError(f"{key}=openai needs {key}.base_url=<http://host:port/v1> and {key}.name=<model>")
         if model.key_env and model.key_env not in os.environ:
@@ -172,9 +173,9 @@ BACKENDS: tuple[type[Backend], ...] = (ReaderBackend, VllmBackend, OpenAIBackend
 def find_backend(key: str, settings: ModelSettings, reader: ReaderSettings) -> Backend:
     """Finds the backend of `settings.kind`: one of `BACKENDS`, or one of the user's. Raises UserError, which names
     `key`, the group of settings, where there is none or it cannot be imported."""
-    known = {backend.name: backend for backend in BACKENDS}
+    backends = {backend.name: backend for backend in BACKENDS}
     try:
-        named: Any = find(settings.kind, known, "models", key)
+        backend: Any = find(settings.kind, backends, "models", key)
     except UserError as error:
         if is_reference(settings.kind):
             raise
@@ -183,6 +184,6 @@ def find_backend(key: str, settings: ModelSettings, reader: ReaderSettings) -> B
             f"{key}.base_url=<http://host:port/v1> {key}.name=<model>"
         ) from error
     # By name and not by type: the user's reference may name one of these classes.
-    if settings.kind in known:
-        return known[settings.kind](key, settings, reader)
-    return OwnBackend(key, settings, reader, factory=named)
+    if settings.kind in backends:
+        return backends[settings.kind](key, settings, reader)
+    return OwnBackend(key, settings, reader, factory=backend)

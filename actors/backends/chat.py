@@ -48,7 +48,9 @@ def chat(request: Request, pictures: Sequence[Mapping[str, Any]], system_turn: b
         opening = f"{request.system}\n"
     content: str | list[dict[str, Any]]
     if pictures:
-        content = [_text(opening)] if opening else []
+        content = []
+        if opening:
+            content.append(_text(opening))
         for label, picture in zip(labels, pictures, strict=True):
             content += [_text(label), dict(picture)]
         content.append(_text(text))
@@ -62,15 +64,15 @@ def chat(request: Request, pictures: Sequence[Mapping[str, Any]], system_turn: b
     return messages
 
 
-def pictures_in_words(request: Request, most: int | None = 0) -> Request:
-    """Returns the request for a model that reads at most `most` pictures. Further ones are described."""
-    if most is None:
+def pictures_in_words(request: Request, limit: int | None = 0) -> Request:
+    """Returns the request for a model that reads at most `limit` pictures. Further ones are described."""
+    if limit is None:
         return request
     images = []
     for source in request.images:
         if source.image is not None:
-            if most > 0:
-                most -= 1
+            if limit > 0:
+                limit -= 1
             else:
                 source = replace(source, image=None)
         images.append(source)

@@ -23,9 +23,9 @@ class DeclaredAbilities:
     context_tokens: int | None = setting(None, at_least=1)
     """Longest context, prompt and reply together, in tokens."""
 
-    def over(self, found: Abilities) -> Abilities:
+    def over(self, tested: Abilities) -> Abilities:
         """Returns the tested abilities, with declared ones in their place."""
-        return replace(found, **self.declared())
+        return replace(tested, **self.declared())
 
     def declared(self) -> dict[str, Any]:
         """Returns the declared abilities by name."""
@@ -99,13 +99,19 @@ def declared_layout(model: ModelSettings) -> dict[str, bool]:
 
 def template_arguments(thinking: bool | None) -> dict[str, bool]:
     """Returns the variables by which chat templates switch thinking on or off (Qwen's, DeepSeek's)."""
-    return {} if thinking is None else {"enable_thinking": thinking, "thinking": thinking}
+    if thinking is None:
+        return {}
+    return {"enable_thinking": thinking, "thinking": thinking}
 
 
 def thinking_arguments(thinking: bool | None) -> dict[str, Any]:
     """Returns the fields of a request that switch thinking: those of open models' servers, and OpenAI's."""
-    effort = {"reasoning_effort": "none"} if thinking is False else {}
-    return {} if thinking is None else {"chat_template_kwargs": template_arguments(thinking), **effort}
+    if thinking is None:
+        return {}
+    arguments: dict[str, Any] = {"chat_template_kwargs": template_arguments(thinking)}
+    if not thinking:
+        arguments["reasoning_effort"] = "none"
+    return arguments
 
 
 def model_name(model: ModelSettings) -> str:

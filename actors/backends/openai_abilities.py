@@ -47,34 +47,39 @@ SCHEMA_TOKENS = 48
 THINKING_TOKENS = 2048
 
 
-async def count_pictures(fitted: Callable[[Request], Awaitable[Outcome]], ready: Request, most: int) -> tuple[int, str]:
-    """Returns how many of `most` pictures an endpoint takes at once, and why no more.
+async def count_pictures(
+    fitted: Callable[[Request], Awaitable[Outcome]], ready: Request, pictures: int
+) -> tuple[int, str]:
+    """Returns how many of so many `pictures` an endpoint takes at once, and why no more.
 
     A picture that is silently ignored counts, too. Raises ModelError where the endpoint does not answer.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "red.png"
         Image.new("RGB", (PICTURE_SIDE, PICTURE_SIDE), "red").save(path)
-        ids = [str(number) for number in range(1, most + 1)]
-        pictures = tuple(Source(id, id, Kind.IMAGE, "Picture", "", str(path)) for id in ids)
-        taken = 0
-        too_many = most + 1
-        number = most
+        sources = []
+        for number in range(1, pictures + 1):
+            sources.append(Source(str(number), str(number), Kind.IMAGE, "Picture", "", str(path)))
+
+        limit = 0
+        too_many = pictures + 1
+        number = pictures
         refusal = None
-        while too_many - taken > 1:
-            outcome = await fitted(replace(ready, id=f"start/pictures/{number}", images=pictures[:number]))
+        while too_many - limit > 1:
+            outcome = await fitted(replace(ready, id=f"start/pictures/{number}", images=tuple(sources[:number])))
             if isinstance(outcome, Completion):
-                taken = number
+                limit = number
             else:
                 too_many = number
                 refusal = outcome
             # Few endpoints take some pictures and not all: one is tried before numbers in between.
-            number = 1 if number == most else (taken + too_many) // 2
+            number = 1 if number == pictures else (limit + too_many) // 2
+
     if refusal is None:
-        return taken, ""
+        return limit, ""
     if not refusal.depends_on_request:
         raise ModelError(refusal.reason)
-    return taken, refusal.reason
+    return limit, refusal.reason
 
 
 async def follows_schemas(ask: Ask, ready: Request, layout: Layout) -> tuple[bool, str]:

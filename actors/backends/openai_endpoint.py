@@ -76,7 +76,10 @@ class Endpoint:
     def open(self) -> None:
         """Raises ValueError for settings that no endpoint can have, and NoResponse where no connection can be made."""
         check_endpoint(self._settings, self._key)
-        self._client = open_client({"Authorization": f"Bearer {self._key}"} if self._key else {})
+        headers = {}
+        if self._key:
+            headers["Authorization"] = f"Bearer {self._key}"
+        self._client = open_client(headers)
 
     async def close(self) -> None:
         """Closes the connections; requests in flight are lost. Closing twice does no harm."""
@@ -96,6 +99,7 @@ class Endpoint:
             body = await asyncio.to_thread(lambda: json.dumps(layout.body(request, self._settings)).encode())
         except (OSError, ValueError) as error:
             return Completion(request.id, "", stop="error", error=self.line(str(error)))
+
         faults = 0
         waits = 0
         waited_s = 0.0
@@ -103,6 +107,7 @@ class Endpoint:
             outcome = await self._attempt(request, layout, body)
             if isinstance(outcome, Completion) or outcome.why in (Why.REFUSED, Why.CLOSED):
                 return outcome
+
             if outcome.why is Why.LIMITED:
                 first_s = FIRST_WAIT_S if outcome.wait_s is None else FIRST_PAUSE_S
                 # Growing in any case: with a tiny Retry-After the number of requests would have no bound.
@@ -117,6 +122,7 @@ class Endpoint:
                 faults += 1
                 if faults > retries:
                     return replace(outcome, reason=f"{outcome.reason} (failed {faults} times at {layout.base})")
+
             LOG.info("%s: %s; asking again in %.1f s", request.id, self.line(outcome.reason), pause_s)
             if outcome.wait_s:
                 self._limit.pause(pause_s)  # for all requests: the limit is the account's
@@ -131,7 +137,8 @@ class Endpoint:
         try:
             response = await fetch(self._client, "POST", url, body, self._settings.timeout_s)
         except NoResponse as error:
-            return EndpointFault(Why.UNREACHABLE if error.unreachable else Why.PASSING, str(error))
+            why = Why.UNREACHABLE if error.unreachable else Why.PASSING
+            return EndpointFault(why, str(error))
         # Reading and redacting a long reply would block the event loop.
         outcome = await asyncio.to_thread(read_reply, request, *response, time.time(), self._redaction.text)
         if isinstance(outcome, EndpointFault):

@@ -61,11 +61,12 @@ class Layout:
 
     def body(self, request: Request, settings: ModelSettings) -> dict[str, Any]:
         """Returns a request's body. Raises OSError, which names the picture, where one cannot be read."""
+        max_tokens = "max_completion_tokens" if MAX_TOKENS in self.changes else MAX_TOKENS
         body: dict[str, Any] = {
             "model": settings.name,
             "messages": self._messages(pictures_in_words(request, self.most_pictures)),
             "temperature": request.temperature,
-            "max_completion_tokens" if MAX_TOKENS in self.changes else MAX_TOKENS: request.max_tokens,
+            max_tokens: request.max_tokens,
             "seed": request.seed % SEEDS,
             **thinking_arguments(settings.thinking),
         }
@@ -100,7 +101,8 @@ def possible_changes(request: Request, settings: ModelSettings, layout: Layout, 
     if fault.status in PROMPT_REFUSED or fault.status >= 500:
         candidates = {"temperature", MAX_TOKENS, "seed", *thinking_arguments(settings.thinking)} - settings.extra.keys()
         if settings.abilities.system_turn is None and SYSTEM not in layout.changes:
-            candidates.add(SYSTEM_WITH_PICTURES if request.images else SYSTEM)
+            system = SYSTEM_WITH_PICTURES if request.images else SYSTEM
+            candidates.add(system)
     if not re.search(r"/v\d", layout.base):
         candidates.add(VERSION)
     changes = [name for name in CHANGES if name in candidates - layout.changes]
@@ -109,8 +111,9 @@ def possible_changes(request: Request, settings: ModelSettings, layout: Layout, 
 
 def is_named(name: str, fault: EndpointFault) -> bool:
     """True for a field, or a role, that the endpoint's refusal names."""
-    pattern = _ROLE if name in (SYSTEM, SYSTEM_WITH_PICTURES) else re.compile(rf"\b{re.escape(name)}\b")
-    return pattern.search(fault.reason) is not None
+    if name in (SYSTEM, SYSTEM_WITH_PICTURES):
+        return _ROLE.search(fault.reason) is not None
+    return re.search(rf"\b{re.escape(name)}\b", fault.reason) is not None
 
 
 async def adapt(

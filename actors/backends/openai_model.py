@@ -59,13 +59,13 @@ class OpenAIModel:
         usual = usual or Usual()
         self._most_pictures = min(max(1, usual.pictures), MOST_PICTURES)
         self._ready = replace(READY, temperature=usual.temperature, max_tokens=usual.max_tokens)
-        self._endpoint = Endpoint(settings, key.get_secret_value().strip() if key else "")
-        declared = settings.abilities
-        self._layout = Layout(
-            settings.base_url.rstrip("/"),
-            changes=frozenset({SYSTEM} if declared.system_turn is False else ()),
-            most_pictures=0 if declared.pictures is False else None,
-        )
+        key = key or SecretStr("")
+        self._endpoint = Endpoint(settings, key.get_secret_value().strip())
+        self._layout = Layout(settings.base_url.rstrip("/"))
+        if settings.abilities.system_turn is False:
+            self._layout = self._layout.changed(SYSTEM)
+        if settings.abilities.pictures is False:
+            self._layout = replace(self._layout, most_pictures=0)
         self._layout_at_start = self._layout
         self._adapted: dict[str, str] = {}  # the reason of each setting
         self._explaining = asyncio.Lock()
@@ -85,6 +85,7 @@ class OpenAIModel:
             problem = ready.error if isinstance(ready, Completion) else self._remedied(ready)
         except (ModelError, ModelGone, NoResponse) as error:
             problem = str(error)
+
         names = sorted(model["id"] for model in await self._endpoint.models(self._layout.base))
         await self.close()
         line = self._endpoint.line(f"no reply from model {self.settings.name!r} at {self._layout.base}: {problem}")
@@ -99,7 +100,9 @@ class OpenAIModel:
         settings = [f"extra.{name}" for name in self.settings.extra if is_named(name, fault)]
         if is_named(MAX_TOKENS, fault):
             settings.append("agents.max_tokens")
-        return f"{fault.reason}; change {' or '.join(settings)}" if settings else fault.reason
+        if not settings:
+            return fault.reason
+        return f"{fault.reason}; change {' or '.join(settings)}"
 
     async def abilities(self) -> Abilities:
         """Returns the model's abilities, as declared or as tested at the start."""
@@ -168,13 +171,13 @@ class OpenAIModel:
                     return counted(model.get("max_model_len")) or None
         return None
 
-    async def _limit_pictures(self, most: int, least: int = 0) -> None:
-        """Finds how many pictures the endpoint takes, and sends no more. A number below `least` changes nothing."""
+    async def _limit_pictures(self, pictures: int, minimum: int = 0) -> None:
+        """Finds how many pictures the endpoint takes, and sends no more. A number below `minimum` changes nothing."""
         fitted = partial(self._fitted, only=(SYSTEM_WITH_PICTURES,))
-        taken, reason = await count_pictures(fitted, self._ready, most)
-        if reason and taken >= least:
-            self._layout = replace(self._layout, most_pictures=taken)
-            setting = f"retrieval.pictures={taken}" if taken else "abilities.pictures=false"
+        limit, reason = await count_pictures(fitted, self._ready, pictures)
+        if reason and limit >= minimum:
+            self._layout = replace(self._layout, most_pictures=limit)
+            setting = f"retrieval.pictures={limit}" if limit else "abilities.pictures=false"
             self._adapted[setting] = reason
 
     async def _probe(self, request: Request, layout: Layout) -> Outcome:
@@ -252,10 +255,10 @@ class OpenAIModel:
         if layout.most_pictures is not None:
             pictures = min(pictures, layout.most_pictures)
         if pictures and fault.why is Why.REFUSED and layout == self._layout:
-            alone = await self._fitted(replace(ready, images=request.images), (SYSTEM_WITH_PICTURES,))
-            if isinstance(alone, EndpointFault) and alone.why is Why.REFUSED:
+            outcome = await self._fitted(replace(ready, images=request.images), (SYSTEM_WITH_PICTURES,))
+            if isinstance(outcome, EndpointFault) and outcome.why is Why.REFUSED:
                 # The turn's failure: at the start the endpoint took pictures, and takes the next turn's.
-                await self._limit_pictures(pictures, least=1)
+                await self._limit_pictures(pictures, minimum=1)
                 if layout == self._layout and not is_sized and fault.status != TOO_LARGE:
                     return fault
         if layout != self._layout:

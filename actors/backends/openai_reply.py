@@ -87,12 +87,12 @@ class Unusable(Exception):
 
 
 def read_reply(
-    request: Request, status: int, headers: Mapping[str, str], body: bytes, now: float, redact: Redact = str
+    request: Request, status: int, headers: Mapping[str, str], body: bytes, time_s: float, redact: Redact = str
 ) -> Completion | EndpointFault:
     """Reads one HTTP response.
 
     headers: by name in lower case, or a mapping that ignores case.
-    now: seconds since the epoch.
+    time_s: seconds since the epoch.
     redact: removes secrets from decoded text, before it is shortened.
     """
     try:
@@ -110,7 +110,7 @@ def read_reply(
                 return EndpointFault(Why.PASSING, str(error), 200)
         # From a gateway that had already begun to answer.
         status = _status_of(data["error"])
-    return _fault(request, status, headers, data, body, now, redact)
+    return _fault(request, status, headers, data, body, time_s, redact)
 
 
 def _status_of(error: Any) -> int:
@@ -129,13 +129,13 @@ def _fault(
     headers: Mapping[str, str],
     data: Any,
     body: bytes,
-    now: float,
+    time_s: float,
     redact: Redact,
 ) -> Completion | EndpointFault:
     """Returns the fault of a refusal. A filter's refusal, and one for an account's limit, is the request's outcome."""
-    error: Any = data.get("error", data) if isinstance(data, dict) else {}
-    if not isinstance(error, dict):
-        error = {}
+    error: Any = {}
+    if isinstance(data, dict) and isinstance(data.get("error", data), dict):
+        error = data.get("error", data)
     text = shortened(redact(_message(data))) or _beginning(body, redact)
     reason = f"HTTP {status}: {text}"
     if 300 <= status < 400:
@@ -152,9 +152,9 @@ def _fault(
     if NO_CREDIT in codes or status in (401, 402):
         return EndpointFault(Why.CLOSED, reason, status)
     if status in PASSING or status >= 500:
-        wait_s = requested_pause_s(headers, now)
-        is_limited = status == 429 or bool(wait_s)
-        return EndpointFault(Why.LIMITED if is_limited else Why.PASSING, reason, status, wait_s)
+        wait_s = requested_pause_s(headers, time_s)
+        why = Why.LIMITED if status == 429 or wait_s else Why.PASSING
+        return EndpointFault(why, reason, status, wait_s)
 
     parameter = error.get("param")
     if isinstance(parameter, str) and parameter not in text:
@@ -217,8 +217,11 @@ def _completion(request: Request, data: Any, headers: Mapping[str, str], body: b
     if text == reply:
         tokens = _tokens(choice.get("logprobs"), text)
     prompt_tokens, completion_tokens, cached_tokens = _usage(data.get("usage"))
-    served = (data.get("model"), data.get("provider"), data.get("system_fingerprint"))
-    model, provider, build = (shortened(redact(name if isinstance(name, str) else "")) for name in served)
+    served = []
+    for key in ("model", "provider", "system_fingerprint"):
+        name = data.get(key)
+        served.append(shortened(redact(name)) if isinstance(name, str) else "")
+    model, provider, build = served
     return Completion(
         request.id,
         text,

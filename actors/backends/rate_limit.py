@@ -53,9 +53,9 @@ class RateLimit:
         """Admits no request of any caller for that long. An endpoint's limit is the account's."""
         self._paused_until = max(self._paused_until, time.monotonic() + seconds)
 
-    def wait_s(self, now: float, tokens: int) -> float:
+    def wait_s(self, time_s: float, tokens: int) -> float:
         """Returns the seconds until a request of that many tokens may go. One above the limit goes alone."""
-        while self._admitted and self._admitted[0].at <= now - WINDOW_S:
+        while self._admitted and self._admitted[0].at <= time_s - WINDOW_S:
             self._admitted.popleft()
         free_at = self._paused_until
         if self._requests is not None and len(self._admitted) >= self._requests:
@@ -69,11 +69,11 @@ class RateLimit:
                     break
                 excess -= admission.tokens
                 free_at = max(free_at, admission.at + WINDOW_S)
-        return max(0.0, free_at - now)
+        return max(0.0, free_at - time_s)
 
-    def add(self, now: float, tokens: int) -> Admission:
-        """Counts a request as admitted now."""
-        admission = Admission(now, tokens)
+    def add(self, time_s: float, tokens: int) -> Admission:
+        """Counts a request as admitted at a time."""
+        admission = Admission(time_s, tokens)
         if self._requests is not None or self._tokens is not None:
             self._admitted.append(admission)
         return admission

@@ -79,7 +79,7 @@ class Redaction:
 def _letter_pattern(letter: str) -> str:
     """Matches a letter plain, and as in URLs (%73), programs (\\x73, \\u0073, \\/) and HTML (&#115;)."""
     code = ord(letter)
-    digits = "".join(f"[{digit}{digit.upper()}]" if digit.isalpha() else digit for digit in f"{code:02x}")
+    digits = re.sub("[a-f]", lambda digit: f"[{digit[0]}{digit[0].upper()}]", f"{code:02x}")
     escapes = rf"\\{{1,8}}(?:u00{digits}|u\{{0{{0,4}}{digits}\}}|x{digits})"
     entity = rf"&\#(?:0{{0,5}}{code}|[xX]0{{0,4}}{digits});"
     return rf"(?:\\{{0,8}}{re.escape(letter)}|%(?:25){{0,4}}{digits}|{escapes}|{entity})"

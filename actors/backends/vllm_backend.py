@@ -105,7 +105,8 @@ class VllmBackend(Backend):
             return self, ""
         words = []  # as on the command line
         for name, value in sorted(filled_in.items()):
-            words.append(f"{self.key}.{name}={value if isinstance(value, str) else json.dumps(value)}")
+            text = value if isinstance(value, str) else json.dumps(value)
+            words.append(f"{self.key}.{name}={text}")
         return replace(self, settings=settings), f"vLLM on a CPU, with what was not set: {' '.join(words)}"
 
     def gpu_share(self) -> float:
@@ -113,7 +114,9 @@ class VllmBackend(Backend):
 
     @property
     def gpus_each(self) -> float:
-        return float(self.settings.tensor_parallel) if self.settings.gpus is None else self.settings.gpus
+        if self.settings.gpus is None:
+            return float(self.settings.tensor_parallel)
+        return self.settings.gpus
 
     def processes(self, cluster_gpus: float) -> tuple[int, float]:
         model = self.settings

@@ -60,7 +60,10 @@ def without_special_tokens(messages: Sequence[dict[str, Any]], tokenizer: Any) -
     def safe(content: Any) -> Any:
         if isinstance(content, str):
             return without_tokens(content, tokens)
-        return [{**part, "text": safe(part["text"])} if "text" in part else part for part in content]
+        parts = []
+        for part in content:
+            parts.append({**part, "text": safe(part["text"])} if "text" in part else part)
+        return parts
 
     return [{**message, "content": safe(message["content"])} for message in messages]
 
@@ -264,7 +267,8 @@ class VllmModel:
         template = self._template
         assert abilities is not None
         assert template is not None
-        request = pictures_in_words(request, abilities.most_pictures if abilities.pictures else 0)
+        most_pictures = abilities.most_pictures if abilities.pictures else 0
+        request = pictures_in_words(request, most_pictures)
         try:
             pictures = await asyncio.to_thread(open_pictures, request)
         except OSError as error:

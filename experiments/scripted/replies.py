@@ -24,7 +24,8 @@ def improvised(seed: int) -> Reply:
             if field.optional and random.random() < LEFT_OUT:
                 continue
             number = random.randint(1, 3) if field.many else 1
-            lines += [f"{field.name}: {value_of(field, turn, random)}" for _ in range(number)]
+            for _ in range(number):
+                lines.append(f"{field.name}: {value_of(field, turn, random)}")
         return "\n".join(lines)
 
     return reply
@@ -43,11 +44,15 @@ def stubborn(place: int) -> Reply:
         random = Random(derive_seed("stubborn", turn.id))
         lines = []
         for field in turn.task.fields:
-            for number in range(ANY_NUMBER if field.many else 1):
-                value = field.values[place] if field.values else value_of(field, turn, random)
-                if not field.values and field.value is Value.TEXT:
-                    # Numbered, so that a method that stops at repetitions meets none.
-                    value = f"{value} {number}"
+            count = ANY_NUMBER if field.many else 1
+            for number in range(count):
+                if field.values:
+                    value = field.values[place]
+                else:
+                    value = value_of(field, turn, random)
+                    if field.value is Value.TEXT:
+                        # Numbered, so that a method that stops at repetitions meets none.
+                        value = f"{value} {number}"
                 lines.append(f"{field.name}: {value}")
         return "\n".join(lines)
 
@@ -83,8 +88,9 @@ def value_of(field: Field, turn: Turn, random: Random) -> str:
             inputs = turn.task.inputs if turn.task else ()
             candidates = [line for line in inputs if line.kind in (FieldKind.CANDIDATE, FieldKind.ANSWER)]
             listed = len(candidates) or len(question.evidence)
+            numbers = range(random.randint(1, 3))
             # One past the end on purpose: methods must survive a reference to nothing.
-            return ", ".join(str(random.randint(1, listed + 1)) for _ in range(random.randint(1, 3)))
+            return ", ".join(str(random.randint(1, listed + 1)) for _ in numbers)
         case Value.TRIPLE:
             return f"{few_words[0]} | is near | {few_words[-1]}"
         case Value.CALL:

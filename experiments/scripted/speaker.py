@@ -58,7 +58,8 @@ class ScriptedSpeaker:
         self.turns.append(turn)
         self._texts.pop(turn.id, None)
         self._turn_of_request[turn.id] = in_own_form(turn, self.roles[turn.agent])
-        await asyncio.sleep(self._delays.random() * LONGEST_DELAY_S if self._delays else 0)
+        delay_s = self._delays.random() * LONGEST_DELAY_S if self._delays else 0.0
+        await asyncio.sleep(delay_s)
         result = await self._agents[turn.agent].take(turn)
         self.messages.append(result.message)
         return result

@@ -62,15 +62,15 @@ def serve(folder: str, options: Sequence[str]) -> int:
     Raises UserError where the folder or an option is wrong, or the port is taken.
     """
     own_options = {"view.port": "0", "view.open": "false"}
-    named: list[str] = []
+    overrides: list[str] = []
     for option in options:
         key, _, value = option.partition("=")
         if key in own_options:
             own_options[key] = value
         else:
-            named.append(option)
+            overrides.append(option)
 
-    named_again(named)  # for its errors alone
+    named_again(overrides)  # for its errors alone
     port = own_options["view.port"]
     if not re.fullmatch("[0-9]{1,5}", port) or int(port) >= 2**16:
         raise UserError(f"view.port={port}: expected a number from 0 to 65535")
@@ -90,7 +90,9 @@ def serve(folder: str, options: Sequence[str]) -> int:
         if own_options["view.open"] == "true":
             webbrowser.open(redirect_page(address, Path(private_folder)).as_uri())
         # Without access log: an address holds the token.
-        settings = uvicorn.Config(application(root, token, named), log_config=None, access_log=False, lifespan="off")
+        settings = uvicorn.Config(
+            application(root, token, overrides), log_config=None, access_log=False, lifespan="off"
+        )
         # In a thread uvicorn leaves Ctrl-C to this one: it ends the program at once, also while a browser listens.
         server = Thread(target=uvicorn.Server(settings).run, args=([listening],), daemon=True)
         server.start()
@@ -111,12 +113,12 @@ def redirect_page(address: str, folder: Path) -> Path:
     return path
 
 
-def application(root: Root, token: str, named: Sequence[str] = ()) -> ASGIApp:
+def application(root: Root, token: str, overrides: Sequence[str] = ()) -> ASGIApp:
     """Makes the app for a folder. Every address begins with `/<token>/`; any other is not found.
 
-    named: overrides that name again what runs name outside of their folders, and may be opened.
+    overrides: name again what runs name outside of their folders, and may be opened.
     """
-    viewer = Viewer(root, named)
+    viewer = Viewer(root, overrides)
     routes = [
         Route("/", viewer.runs),
         Route("/events", viewer.events),
@@ -173,9 +175,9 @@ class AccessCheck:
 class Viewer:
     """Endpoints, each for one kind of address."""
 
-    def __init__(self, root: Root, named: Sequence[str] = ()) -> None:
+    def __init__(self, root: Root, overrides: Sequence[str] = ()) -> None:
         self._root = root
-        self._named = named
+        self._overrides = overrides
         self._overviews = Overviews(root)
         self._live = lru_cache(MOST_OPEN)(lambda name: LiveRun(root.run(name)))
 
@@ -199,7 +201,8 @@ class Viewer:
                 while True:
                     overviews = await run_in_threadpool(self._overviews.all, run)
                     if overviews != previous:
-                        yield f"data: {overviews[0].steps if overviews else 0}\n\n"
+                        steps = overviews[0].steps if overviews else 0
+                        yield f"data: {steps}\n\n"
                     previous = overviews
                     await asyncio.sleep(EVERY_S)
 
@@ -235,7 +238,9 @@ class Viewer:
                 return Response(text, media_type="application/json")
             case "turn":  # what the agent of a turn was shown and replied
                 group = _text(request, "group")
-                return _json(inspect(live.run, group, _number(request, "line"), _text(request, "turn"), self._named))
+                return _json(
+                    inspect(live.run, group, _number(request, "line"), _text(request, "turn"), self._overrides)
+                )
             case "texts":  # lines of a group's discussions whose messages hold each of some words
                 words = _text(request, "words").split("\n")
                 return _json(live.texts(_text(request, "group"), words[:MOST_WORDS]))

@@ -100,11 +100,13 @@ class Compared:
         return page("Two runs", sections, SCRIPTS, served=True, listed=listed, versus=versus)
 
     def _different_settings(self) -> ResultTable:
-        first, second = [config.by_key for config in self.configs]
+        settings_a, settings_b = [config.by_key for config in self.configs]
         rows: list[tuple[str, ...]] = []
-        for key in {**first, **second}:
-            if first.get(key) != second.get(key):
-                rows.append((key, shown(first.get(key)), shown(second.get(key))))
+        for key in {**settings_a, **settings_b}:
+            value_a = settings_a.get(key)
+            value_b = settings_b.get(key)
+            if value_a != value_b:
+                rows.append((key, shown(value_a), shown(value_b)))
         notes = [] if rows else ["None differs."]
         return ResultTable(("setting", *SIDES), rows, notes, "Settings that differ")
 

@@ -30,7 +30,9 @@ class Root:
         path = Path(os.path.realpath(Path(folder).expanduser()))
         if not folder or not os.path.isdir(path):  # `Path.is_dir` raises for a name that is too long
             raise UserError(f"view={folder}: is not a folder; give a folder of runs, such as view=runs, or one run")
-        return cls(path.parent, path.name) if os.path.isfile(path / CONFIG) else cls(path)
+        if os.path.isfile(path / CONFIG):
+            return cls(path.parent, path.name)
+        return cls(path)
 
     def names(self) -> list[str]:
         """Names of the run folders, the latest first."""

@@ -25,7 +25,11 @@ from experiments.view.live import LineIndex
 from topologies.catalogue import METHODS
 
 ALONE = {method.name for method in METHODS if method.alone}  # methods without controls
-RUNNING, FINISHED, FAILED, STOPPED = "running", "finished", "failed", "stopped"
+# States of a run.
+RUNNING = "running"
+FINISHED = "finished"
+FAILED = "failed"
+STOPPED = "stopped"
 LOG_BYTES = 2**16  # of the log's end, where the last failure is
 # As the program logs what ends a run.
 FAILURE = re.compile(r"^([\d-]{10} [\d:]{8}),\d+ ERROR root (?:the run failed|the disk failed)", re.MULTILINE)
@@ -105,7 +109,9 @@ class Overviews:
             completed = self._count(run.path / SCORES)
             expected = expected_answers(config)
 
-        stop = f"kill -INT {process}" if process and state == RUNNING else ""
+        stop = ""
+        if process and state == RUNNING:
+            stop = f"kill -INT {process}"
         resume = ""
         # A trial is resumed with its sweep.
         if state in (STOPPED, FAILED) and TRIALS not in name.split("/"):
@@ -188,4 +194,6 @@ def process_of(start: Start) -> int | None:
     except psutil.Error:
         return None
     # The id may be a later process's by now. A start is recorded in whole seconds.
-    return start.pid if created_s <= datetime.fromisoformat(start.time).timestamp() + 1 else None
+    if created_s > datetime.fromisoformat(start.time).timestamp() + 1:
+        return None
+    return start.pid

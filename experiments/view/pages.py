@@ -45,9 +45,11 @@ def run_page(overviews: Overviews, name: str, all_tables: bool) -> str:
 
     up = "../" * (2 + name.count("/"))
     facts = {"Folder": _link(up, "all runs"), **_facts(overview)}
-    sweep_or_run = _sweep_results(run, facts) if trials else _run_results(run, overview, facts, all_tables)
     try:
-        results = list(sweep_or_run)
+        if trials:
+            results = list(_sweep_results(run, facts))
+        else:
+            results = list(_run_results(run, overview, facts, all_tables))
     # A damaged file of results fails in many ways where it is read.
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise UserError(f"{run.path}: its results cannot be read ({error!r}); restore them from a copy") from error
@@ -92,16 +94,17 @@ def _run_results(run: RunFolder, overview: Overview, facts: dict[str, str], all_
 
 def _answers_so_far(run: RunFolder) -> list[ResultTable]:
     """Makes the table of a run that goes on. None before its first answer."""
-    rows = {
-        method: {"answers": len(answers), **answers[["utility", "tokens"]].mean()}
-        for method, answers in by_method(run).items()
-    }
+    rows = {}
+    for method, answers in by_method(run).items():
+        rows[method] = {"answers": len(answers), **answers[["utility", "tokens"]].mean()}
+    if not rows:
+        return []
     cells = {
         "answers": "{answers:,}",
         "utility": "{utility:.3f}",
         "tokens per question": "{tokens:tenths}",
     }
-    return [ResultTable.of("method", rows, cells, title="Answers so far")] if rows else []
+    return [ResultTable.of("method", rows, cells, title="Answers so far")]
 
 
 def _drawn(run: RunFolder) -> list[Path]:
@@ -117,8 +120,10 @@ def _listed(heading: str, overviews: list[Overview], below: str) -> Section:
         cells["to stop or resume"] = _command(overview.stop or overview.resume)
         rows.append([cells.get(column, "") for column in COLUMNS])
     problems = [visible(overview.problem) for overview in overviews if overview.problem]
-    table = ResultTable(COLUMNS, rows, title=f"{len(rows):,} {heading.lower()}")
-    return Section(heading, problems, tables=[table] if rows else [])
+    tables = []
+    if rows:
+        tables.append(ResultTable(COLUMNS, rows, title=f"{len(rows):,} {heading.lower()}"))
+    return Section(heading, problems, tables=tables)
 
 
 def _facts(overview: Overview) -> dict[str, str]:
@@ -159,6 +164,7 @@ def _link(address: str, text: str) -> str:
 
 
 def _command(line: str) -> str:
+    if not line:
+        return ""
     # It may come from a received folder: signs that a terminal obeys are shown instead.
-    button = Markup('<button type="button" class="command" title="copy">{}</button>')
-    return button.format(visible(line)) if line else ""
+    return Markup('<button type="button" class="command" title="copy">{}</button>').format(visible(line))
