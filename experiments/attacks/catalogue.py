@@ -10,9 +10,27 @@ from experiments.attacks.kind import AttackKind, NoAttack
 from experiments.attacks.poison import Corpus, Picture, Poison
 from experiments.attacks.transit import Delay, Drop, Duplicate, Impersonate, Misroute, Tamper
 
-_AGENTS = (Input, Response, Collude, Sleeper, Late, Sabotage, Contagion, Memory)
-_IN_TRANSIT = (Tamper, Impersonate, Drop, Delay, Duplicate, Misroute)
-ATTACKS: tuple[type[AttackKind], ...] = (NoAttack, *_AGENTS, *_IN_TRANSIT, Poison, Corpus, Picture)
+# In the order of `help=attacks`.
+ATTACKS: tuple[type[AttackKind], ...] = (
+    NoAttack,
+    Input,
+    Response,
+    Collude,
+    Sleeper,
+    Late,
+    Sabotage,
+    Contagion,
+    Memory,
+    Tamper,
+    Impersonate,
+    Drop,
+    Delay,
+    Duplicate,
+    Misroute,
+    Poison,
+    Corpus,
+    Picture,
+)
 
 
 @cache  # the measures of every attacked discussion look it up

@@ -2,7 +2,7 @@
 
 All share M3Prune's sampling (no biased cycle check), budget (the questions of both stages), rounds and agents, so that
 a comparison with M3Prune is one of learning and pruning alone. Rates, weights and steps stay as configured. To add one,
-describe it below and list it in `VARIANTS`.
+describe it below and list it in `ALL_VARIANTS`.
 
 Classes of estimators and pruning rules are named here, and a learner imports them: PyTorch takes seconds to import.
 """
@@ -232,11 +232,23 @@ C3 = _graded(
     removal="turn",
 )
 
-_OF_EDGES = (M3PRUNE, RLOO, EFFECTS, BY_QUESTION, AGENTPRUNE, GPTSWARM, AGENTDROPOUT)
-_OF_QUESTIONS = (G_DESIGNER, AGP, EIB_LEARNER)
-_OF_AGENTS = (COMPETENCE, LEAVE_ONE_OUT, C3)
 # In the order of `help=methods`.
-VARIANTS = {variant.name: variant for variant in (*_OF_EDGES, *_OF_QUESTIONS, *_OF_AGENTS)}
+ALL_VARIANTS = (
+    M3PRUNE,
+    RLOO,
+    EFFECTS,
+    BY_QUESTION,
+    AGENTPRUNE,
+    GPTSWARM,
+    AGENTDROPOUT,
+    G_DESIGNER,
+    AGP,
+    EIB_LEARNER,
+    COMPETENCE,
+    LEAVE_ONE_OUT,
+    C3,
+)
+VARIANTS = {variant.name: variant for variant in ALL_VARIANTS}
 METHODS = tuple(
     Method(
         variant.name,
