@@ -121,14 +121,11 @@ class _DryRun:
             yield counts.scaled("watching unlabelled discussions", len(items))
 
         shared_from = plan.shared_from
-        for method in plan.learners:
-            if method not in shared_from:
-                students = [student for student, source in shared_from.items() if source == method]
-                for phase in await self._training.count(method, students):
-                    yield phase
-        for method in shared_from:
-            # What it has learned from other discussions, it confirms with its own.
-            for phase in await self._training.count(method):
+        independent = [method for method in plan.learners if method not in shared_from]
+        # What a method has learned from others' discussions, it confirms with its own.
+        for method in (*independent, *shared_from):
+            students = [student for student, source in shared_from.items() if source == method]
+            for phase in await self._training.count(method, students):
                 yield phase
         for graph in self._training.topologies.values():
             await graph.freeze()
