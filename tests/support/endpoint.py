@@ -11,6 +11,11 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic import SecretStr
+
+from actors.backends.model_settings import ModelSettings, Usual
+from actors.backends.openai_model import OpenAIModel
+
 
 @dataclass
 class Asked:
@@ -99,6 +104,19 @@ class Server:
         # The header announces the whole length, so a shorter body looks like a cut connection.
         writer.write(content[: int(len(content) * response.kept)])
         await writer.drain()
+
+
+@contextlib.asynccontextmanager
+async def started(
+    handle: Handler, key: str = "", usual: Usual | None = None, **settings: Any
+) -> AsyncIterator[tuple[OpenAIModel, Server]]:
+    """A model that has started, and the server that it asks."""
+    async with Server(handle).running() as server:
+        chosen: dict[str, Any] = {"base_url": server.base_url, "name": "qwen"}
+        model = OpenAIModel(ModelSettings(**chosen | settings), SecretStr(key), usual)
+        await model.start()
+        yield model, server
+        await model.close()
 
 
 def completion(text: str | None = "yes", finish: str = "stop", **usage: Any) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from actors.backends.redaction import LINE_CHARACTERS, Redaction
 from actors.completions.cache import CachedModel, Reuse
 from actors.errors import ModelGone
 from actors.messages import Request
-from tests.support.endpoint import Asked, Server, Told, completion
+from tests.support.endpoint import Asked, Server, Told, completion, started
 
 HOST = "127.0.0.1"
 KEY = "sk-proj-Zq9xW7/B3nLk5tRh2mYc-8QdF"
@@ -38,12 +38,8 @@ async def endpoint(told: Told) -> AsyncIterator[OpenAIModel]:
     async def handle(_: Asked) -> Told:
         return first.pop() if first else told
 
-    async with Server(handle).running() as server:
-        settings = ModelSettings(base_url=server.base_url, name="qwen", timeout_s=60, retries=0, abilities=DECLARED)
-        model = OpenAIModel(settings, SecretStr(KEY))
-        await model.start()
+    async with started(handle, KEY, timeout_s=60, retries=0, abilities=DECLARED) as (model, _):
         yield model
-        await model.close()
 
 
 ECHOES = {

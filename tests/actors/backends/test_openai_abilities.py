@@ -14,7 +14,7 @@ from actors.backends.openai_model import OpenAIModel
 from actors.messages import Abilities, Kind, Request, Source
 from actors.prompting.form import Form, schema
 from tests.actors.prompting.forms import FORMS
-from tests.support.endpoint import Asked, Server, Told, completion
+from tests.support.endpoint import Asked, Server, Told, completion, started
 
 REPLY = '{"colour": "red", "share": null, "numbers": [1], "calls": []}'
 REQUEST = Request("q", "", "Be brief.", "Which?", "You doubt.")
@@ -54,12 +54,8 @@ class Endpoint:
 
 
 async def found(endpoint: Endpoint, **settings: Any) -> Abilities:
-    async with Server(endpoint.handle).running() as server:
-        model = OpenAIModel(ModelSettings(base_url=server.base_url, name="qwen", **settings))
-        await model.start()
-        abilities = await model.abilities()
-        await model.close()
-    return abilities
+    async with started(endpoint.handle, **settings) as (model, _):
+        return await model.abilities()
 
 
 async def test_an_endpoint_that_can_do_all_of_it_is_known_to() -> None:
@@ -132,11 +128,8 @@ async def test_a_seed_that_is_taken_out_of_requests_makes_replies_differ() -> No
 
 async def test_what_is_declared_wins_and_is_not_asked_for() -> None:
     declared = DeclaredAbilities(False, False, False, False, 99)
-    async with Server(Endpoint().handle).running() as server:
-        model = OpenAIModel(ModelSettings(base_url=server.base_url, name="qwen", abilities=declared))
-        await model.start()
+    async with started(Endpoint().handle, abilities=declared) as (model, server):
         assert await model.abilities() == Abilities(False, False, False, False, context_tokens=99)
-        await model.close()
     (start,) = server.asked
     assert [message["role"] for message in start.json()["messages"]] == ["user"]
 
@@ -145,11 +138,8 @@ async def test_a_model_that_reads_no_pictures_gets_them_in_words(tmp_path: Path)
     path = tmp_path / "red.png"
     Image.new("RGB", (20, 20), "red").save(path)
     shown = Source("3", "d", Kind.IMAGE, "flag", "a red flag", str(path))
-    async with Server(Endpoint(pictures=refused("no pictures")).handle).running() as server:
-        model = OpenAIModel(ModelSettings(base_url=server.base_url, name="qwen"))
-        await model.start()
+    async with started(Endpoint(pictures=refused("no pictures")).handle) as (model, server):
         server.asked.clear()
         reply = await model.complete(replace(REQUEST, images=(shown,)))
-        await model.close()
     assert reply.text == "yes"
     assert "[3] flag: a red flag" in server.asked[0].json()["messages"][1]["content"]

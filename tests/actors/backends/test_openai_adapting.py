@@ -18,7 +18,7 @@ from actors.completions.cache import CachedModel, Reuse
 from actors.errors import ModelGone
 from actors.messages import Kind, Request, Source
 from actors.pictures import data_url
-from tests.support.endpoint import Asked, Server, Told, completion
+from tests.support.endpoint import Asked, Server, Told, completion, started
 
 REQUEST = Request("q1/1/critic", "", "Be brief.", "## Question\nWhich? " + "Evidence. " * 200, "You doubt.")
 SHORT = 1000
@@ -52,11 +52,8 @@ async def endpoint(
         words = len(str(sent["messages"]).split())
         return told(row) if refuses(sent) else Told(completion(prompt_tokens=words))
 
-    async with Server(handle).running() as server:
-        model = OpenAIModel(ModelSettings(base_url=server.base_url, name="qwen", **settings), usual=usual)
-        await model.start()
-        yield model, server
-        await model.close()
+    async with started(handle, usual=usual, **settings) as model_and_server:
+        yield model_and_server
 
 
 def has_system_turn(sent: dict[str, Any]) -> bool:
@@ -119,11 +116,8 @@ async def test_fields_that_are_refused_one_after_another_are_all_found() -> None
     async def answer(asked: Asked) -> Told:
         return handle(asked.json()) if asked.method == "POST" else Told([])
 
-    async with Server(answer).running() as server:
-        model = OpenAIModel(ModelSettings(base_url=server.base_url, name="qwen"))
-        await model.start()
+    async with started(answer) as (model, _):
         able = await model.abilities()
-        await model.close()
     assert len(able.adapted) == 4
     assert (able.seeds, able.system_turn) == (False, False)
 
@@ -268,11 +262,8 @@ async def test_a_template_that_reads_lists_alone_gets_lists() -> None:
         texts = [part.get("text", "") for message in messages for part in message["content"] if isinstance(part, dict)]
         return Told(completion("yes", prompt_tokens=9 + len(" ".join(texts).split())))
 
-    async with Server(handle).running() as server:
-        model = OpenAIModel(ModelSettings(base_url=server.base_url, name="qwen"))
-        await model.start()
+    async with started(handle) as (model, server):
         await model.complete(REQUEST)
-        await model.close()
     assert server.asked[-1].json()["messages"][0]["content"] == [{"type": "text", "text": "Be brief."}]
 
 
@@ -319,11 +310,8 @@ async def test_thoughts_that_the_total_alone_counts_are_counted() -> None:
     async def handle(_: Asked) -> Told:
         return Told(completion(prompt_tokens=20, completion_tokens=198, total_tokens=623))
 
-    async with Server(handle).running() as server:
-        model = OpenAIModel(ModelSettings(base_url=server.base_url, name="qwen"))
-        await model.start()
+    async with started(handle) as (model, _):
         assert (await model.complete(REQUEST)).completion_tokens == 603
-        await model.close()
 
 
 async def test_a_model_whose_thoughts_fill_a_reply_is_reported_at_the_start() -> None:

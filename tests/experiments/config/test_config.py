@@ -24,12 +24,8 @@ def test_the_command_line_wins_over_the_experiment_and_that_over_the_defaults() 
 
 def test_a_group_alone_names_its_kind() -> None:
     config = load(["experiment=mmqa_prune", "data=scienceqa", "data.root=/x", "model=vllm", "model.name=m"])
-    assert (config.data.kind, config.data.root, config.model.kind, config.model.name) == (
-        "scienceqa",
-        "/x",
-        "vllm",
-        "m",
-    )
+    assert (config.data.kind, config.data.root) == ("scienceqa", "/x")
+    assert (config.model.kind, config.model.name) == ("vllm", "m")
 
 
 def test_values_are_typed() -> None:
@@ -50,7 +46,6 @@ def test_values_are_typed() -> None:
         ("seed", "key=value"),
         ("data.limit=[", "data.limit=[:"),
         ("concurrency=0", "concurrency=0:"),
-        ("data.limit=0", "data.limit=0:"),
         ("reader.error_rate=1.5", "reader.error_rate=1.5:"),
         ("agents.temperature=nan", "agents.temperature=nan:"),
         ("methods[0]=x", "methods[0]=x"),
@@ -60,7 +55,6 @@ def test_values_are_typed() -> None:
         ("topology=[]", "topology=[]:"),
         ("data=null", "data=null:"),
         ("sweep.points=[1]", "sweep.points[0]=1:"),
-        ("reader.skill=5", "reader.skill=5"),
         ("planted.strengths=[[1,.nan]]", "planted.strengths[0][1]=.nan"),
         (f"methods={'[' * 2000}", "methods "),
         (f"methods={'[' * 2000}{']' * 2000}", "methods "),
@@ -73,11 +67,6 @@ def test_values_are_typed() -> None:
         ("--seed", "seed=<value>"),
         ("completions.disk_gb=1e308", "at most 1e+06"),
         ("training.samples=1000000000", "10,000"),
-        ("topology.rounds=1000000000", "at most 100"),
-        ("topology.rounds=0", "topology.rounds=0:"),
-        ("sweep.seeds=0", "sweep.seeds=0:"),
-        ("sweep.seeds=1000000", "10,000"),
-        ("attack.share=5", "attack.share=5"),
         ("reader.obedience=inf", "reader.obedience=inf:"),
         ("wandb.project=\udc80", "wandb.project: "),
         ('output="a\\u0000b"', "output: "),
