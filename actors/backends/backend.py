@@ -11,20 +11,29 @@ from actors.errors import UserError
 from actors.models import Model
 from actors.reader.reader import ReaderSettings
 
+CHARACTERS_PER_TOKEN = 4
+CHAT_TOKENS = 13  # what Qwen's chat template adds to a system and a user turn
+
+
+def tokens_of_characters(text: str) -> int:
+    """Estimates the tokens of a text by its length."""
+    return round(len(text) / CHARACTERS_PER_TOKEN)
+
 
 @dataclass(frozen=True)
 class TokenCounting:
-    """Counts a model's tokens before a run. `rule` states how, in words.
+    """Counts a model's tokens before a run, by default from characters.
 
+    rule: states in words how `text` counts.
     picture: tokens of any picture (None: they depend on its size).
-    frame: tokens around each prompt (None: a chat template's).
-    reply_tokens: measured mean tokens of a reply, by role; "" is any other role.
+    frame: tokens around each prompt.
+    reply_tokens: measured mean tokens of a reply, by role; "" is any other role. Empty where none were measured.
     """
 
-    rule: str
-    text: Callable[[str], int]
+    rule: str = f"{CHARACTERS_PER_TOKEN} characters to a token (a guess)"
+    text: Callable[[str], int] = tokens_of_characters
     picture: int | None = None
-    frame: int | None = None
+    frame: int = CHAT_TOKENS
     reply_tokens: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -89,9 +98,9 @@ class Backend:
         """Returns the number of replicas, and the GPUs of each, on a cluster with `cluster_gpus`."""
         return self.replicas, self.gpus_each
 
-    def counting(self) -> TokenCounting | None:
-        """Returns the model's count of tokens, without loading the model. None where tokens are only estimated."""
-        return None
+    def counting(self) -> TokenCounting:
+        """Returns the model's count of tokens, without loading the model, or an estimate."""
+        return TokenCounting()
 
     def choice(self) -> ModelChoice | None:
         """Returns the model for an exported AutoGen team. None where only a run can provide it."""

@@ -126,9 +126,11 @@ class VllmBackend(Backend):
         # At least one, which is refused with the reason where it cannot be placed.
         return max(1, int(cluster_gpus // gpus)), gpus
 
-    def counting(self) -> TokenCounting | None:
-        text = token_counter(self.settings.name, self.settings.engine)
-        return TokenCounting(f"the tokenizer of {self.settings.name}", text) if text else None
+    def counting(self) -> TokenCounting:
+        count = token_counter(self.settings.name, self.settings.engine)
+        if count is None:
+            return super().counting()
+        return TokenCounting(f"the tokenizer of {self.settings.name}", count)
 
     def choice(self) -> ModelChoice:
         """Returns a server that the team's user starts with `vllm serve <name>`."""

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
@@ -183,11 +184,9 @@ HOW_IT_RUNS = ("concurrency", "figures", "runtime", "ray", "wandb", "completions
 # Neither do these of a model.
 _OF_A_MODEL = """replicas capacity gpus hang_s key_env timeout_s retries requests_per_minute
     tokens_per_minute""".split()
+_MODELS = ("model", "judge", "roles.<role>.model")
 # These may differ between a run and its resumption.
-RUNTIME_KEYS = (
-    *HOW_IT_RUNS,
-    *(f"{model}.{key}" for model in ("model", "judge", "roles.<role>.model") for key in _OF_A_MODEL),
-)
+RUNTIME_KEYS = (*HOW_IT_RUNS, *(f"{model}.{key}" for model, key in product(_MODELS, _OF_A_MODEL)))
 
 
 def merged(settings: Group, changes: Mapping[str, Any]) -> Group:

@@ -14,7 +14,7 @@ from actors.messages import Question, Trace
 from experiments.dry_run.counts import EarlierRun, PhaseCounts, RunCounts, total
 from experiments.dry_run.simulated_speaker import REPLY, SimulatedAgents, SimulatedCache, SimulatedSpeaker, judge_calls
 from experiments.dry_run.simulated_training import SimulatedTraining, evenly_sampled
-from experiments.dry_run.token_count import counter_of
+from experiments.dry_run.token_count import TokenCounter
 from experiments.evidence.library import LabelledLibrary, triples_given
 from experiments.planning.plan import Evaluation, Plan
 from experiments.planning.topologies import further_topology, make_topology, spending_of
@@ -47,8 +47,8 @@ class _DryRun:
         self._dataset = open_dataset(plan, cache_folder)
         self._evidence = open_evidence(plan, self._dataset, cache_folder)
 
-        self._counter = counter_of(models.main)
-        counters = {key: counter_of(backend) for key, backend in models.of_roles_by_key.items()}
+        self._counter = TokenCounter(models.main)
+        counters = {key: TokenCounter(backend) for key, backend in models.of_roles_by_key.items()}
         self._earlier = EarlierRun.read(config.costs.run) if config.costs.run else None
         self._reply_tokens = self._earlier.reply_tokens if self._earlier else self._counter.reply_tokens
         self._agents = SimulatedAgents(
@@ -143,6 +143,9 @@ class _DryRun:
         plan = self._plan
         method = evaluation.method
         team = plan.spent.get(method.name)
+        known = None
+        if team:
+            known = spending_of(self._traces[team.name], (), ended=False)
         topology = make_topology(
             method=method,
             config=self._config,
@@ -150,7 +153,7 @@ class _DryRun:
             learned=self._training.topologies,
             library=self._library,
             watched=self._watched,
-            known=spending_of(self._traces[team.name], (), ended=False) if team else None,
+            known=known,
         )
         if evaluation.kind != "method":
             topology = further_topology(

@@ -207,8 +207,10 @@ class Plan:
 
     @property
     def rubric(self) -> Rubric:
-        rubric = self.config.judge_rubric
-        return RUBRICS[self.dataset.rubric if rubric == "auto" else rubric]
+        name = self.config.judge_rubric
+        if name == "auto":
+            name = self.dataset.rubric
+        return RUBRICS[name]
 
 
 def make_plan(config: Config, job: Job) -> Plan:
@@ -225,7 +227,12 @@ def make_plan(config: Config, job: Job) -> Plan:
         team_is_asked=job.asks_team or any(method.asks_team for method in methods),
         extracting=[step.role for step in extraction],
     )
-    learners = plan_learners(config, learned_variants(methods) if job.learns else (), roles.team)
+    learners = {}
+    if job.learns:
+        learners = plan_learners(config, learned_variants(methods), roles.team)
+    shared_from = {}
+    if config.training.share:
+        shared_from = shared_training(learners)
     return Plan(
         config=config,
         job=job,
@@ -234,7 +241,7 @@ def make_plan(config: Config, job: Job) -> Plan:
         models=find_models(config, roles.played),
         attackers=choose_attackers(config.attack, roles.attackable, config.seed),
         learners=learners,
-        shared_from=shared_training(learners) if config.training.share else {},
+        shared_from=shared_from,
         dataset=dataset,
         retrieval=retrieval,
         extraction=extraction,

@@ -117,9 +117,9 @@ def known_of(
     """
     team = plan.spent.get(method.name)
     if team is not None:
-        team_name = plan.clean[team.name] if clean else team.name
-        method_name = plan.clean[method.name] if clean else method.name
-        control = Evaluation(method_name, replace(team, name=team_name))
+        names = plan.clean if clean else {}
+        team_name = names.get(team.name, team.name)
+        control = Evaluation(names.get(method.name, method.name), replace(team, name=team_name))
         method_traces, control_traces = recorded_for(control, plan, run)
         return spending_of(method_traces, control_traces, ended=ended)
     if not method.graded:

@@ -42,7 +42,8 @@ def conclude_sweep(
     if not results:
         return
     finished = [result for result in results if not result.stopped]
-    metric = metric_of(finished[0].metrics if finished else {})
+    metrics = finished[0].metrics if finished else {}
+    metric = metric_of(metrics)
 
     # First, since it names a trial whose records are not there.
     trials = read_trials(folder, finished)

@@ -26,7 +26,7 @@ from experiments.dry_run.counts import PhaseCounts, RunCounts, hours
 from experiments.dry_run.counts_table import counts_table
 from experiments.dry_run.dry_sweep import dry_run_sweep
 from experiments.dry_run.simulated_speaker import SimulatedAgents, SimulatedCache, SimulatedSpeaker
-from experiments.dry_run.token_count import TokenCounter, counter_of, tokens_of_size
+from experiments.dry_run.token_count import TokenCounter, tokens_of_size
 from experiments.evidence.evidence import Evidence
 from experiments.jobs import plan_of
 from experiments.running.calibration import watched_topology
@@ -208,7 +208,9 @@ def test_too_few_training_questions_are_found_out_before_anything_is_spent(
 def test_equal_prompts_are_counted_as_one_distinct_call() -> None:
     config = load(WORDS)
     roles = plan_of(config).roles.team
-    agents = SimulatedAgents((*roles, DECISION, SINGLE), config.agents, counter_of(plan_of(config).models.main), {}, {})
+    agents = SimulatedAgents(
+        (*roles, DECISION, SINGLE), config.agents, TokenCounter(plan_of(config).models.main), {}, {}
+    )
     single, counts, cache = Single("single"), PhaseCounts(), SimulatedCache()
     for question in ("a", "b"):
         for sample in range(5):
@@ -266,7 +268,7 @@ def test_what_is_printed_is_plain_and_says_how_tokens_were_counted(cache: Path) 
 
 
 def test_without_a_tokenizer_characters_are_counted_and_that_is_said() -> None:
-    counter = counter_of(
+    counter = TokenCounter(
         plan_of(load([*WORDS, "model=openai", "model.name=x", "model.base_url=http://x/v1"])).models.main
     )
     assert "4 characters to a token (a guess)" in counter.rule
@@ -276,7 +278,7 @@ def test_without_a_tokenizer_characters_are_counted_and_that_is_said() -> None:
 @pytest.mark.parametrize(("size", "tokens"), [((280, 280), 102), ((20, 20), 6), ((1400, 280), 502)])
 def test_a_picture_has_a_token_for_each_28_pixels_squared(tmp_path: Path, size: tuple[int, int], tokens: int) -> None:
     Image.new("RGB", size).save(tmp_path / "p.png")
-    counter: TokenCounter = counter_of(
+    counter = TokenCounter(
         plan_of(load([*WORDS, "model=openai", "model.name=x", "model.base_url=http://x/v1"])).models.main
     )
     assert counter.picture(Source("p", "p", Kind.IMAGE, "P", "", str(tmp_path / "p.png"))) == tokens

@@ -30,12 +30,13 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from actors.backends.backend import CHAT_TOKENS
 from actors.backends.chat import chat
 from actors.backends.model_settings import ModelSettings
 from actors.messages import Abilities, Completion, Request
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.config.loading import load
-from experiments.dry_run.token_count import CHAT_TOKENS, counter_of
+from experiments.dry_run.token_count import TokenCounter
 from experiments.jobs import plan_of
 from experiments.records import jsonl
 from experiments.records.recorder import RunFolder
@@ -177,7 +178,7 @@ def measure(words: Sequence[str], pieces: Pieces, block: int = 16, bounded: int 
         # The module that the model is found in, which is not this one where it is run as a program.
         from tests.instruments.benchmarks import prefix_share as here
 
-        here.counted.append(Prompts(pieces, counter_of(plan_of(config).models.main).picture, *caches(block, bounded)))
+        here.counted.append(Prompts(pieces, TokenCounter(plan_of(config).models.main).picture, *caches(block, bounded)))
         run(plan_of(config), run_folder := open_folder(config))
         prompts = here.counted.pop()
         return {name: prompts.phases[key].report(*held) for key, (name, held) in _phases(run_folder, prompts).items()}
