@@ -12,7 +12,7 @@ REQUEST = Request(id="r", prefix="", system="", shared="", own="", seed=1, tempe
 
 
 def read(body: Any, status: int = 200) -> Completion | EndpointFault:
-    return read_reply(REQUEST, status, {}, json.dumps(body).encode(), now=0.0)
+    return read_reply(REQUEST, status, {}, json.dumps(body).encode(), time_s=0.0)
 
 
 def reply(text: str | None = "Answer: A", **fields: Any) -> dict[str, Any]:
