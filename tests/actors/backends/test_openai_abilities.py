@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from actors.backends.model_settings import DeclaredAbilities, ModelSettings
+from actors.backends.model_settings import DeclaredAbilities
 from actors.backends.openai_abilities import SCHEMA
-from actors.backends.openai_model import OpenAIModel
 from actors.messages import Abilities, Kind, Request, Source
 from actors.prompting.form import Form, schema
 from tests.actors.prompting.forms import FORMS
-from tests.support.endpoint import Asked, Server, Told, completion, started
+from tests.support.endpoint import Asked, Told, completion, started
 
 REPLY = '{"colour": "red", "share": null, "numbers": [1], "calls": []}'
 REQUEST = Request("q", "", "Be brief.", "Which?", "You doubt.")
