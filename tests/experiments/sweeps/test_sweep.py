@@ -173,7 +173,9 @@ def test_trials_go_on_after_one_whose_process_was_killed_for_memory(
             begun.append(names)
             if len(begun) == 1:
                 ends.ended_names.add("one")
-            if len(begun) < 3:
+            if len(begun) == 3:
+                ends.ended_names.add("two")
+            else:
                 try:
                     raise OutOfMemoryError("Task was killed due to the node running low on memory.")
                 except OutOfMemoryError as error:
