@@ -62,32 +62,20 @@ class Counted:
     [
         ("Reasoning: the same name\nGrade: 4", 4),
         ("**Grade:** 5", 5),
-        ("grade : `3`.", 3),
         ('{\n  "reasoning": "so",\n  "grade": 2\n}', 2),
-        ('{"reasoning": null, "grade": "2"}', 2),
         ("Grade: **4**/5", 4),
-        ("Grade: 4 out of 5", 4),
-        ("Grade: 4 (out of 5)", 4),
         ("Grade: four", None),
-        ("Grade: 4 - the name is right", None),
         (f"{in_lines(FORM)}\n\nReasoning: no\nGrade: 1", 1),
-        ("Grade: 2\nReason: so\nGrade: 2", 2),
         ("<think>Grade: 2?\nGrade: 3?</think>\nGrade: 4", 4),
-        ("Grade: 2?\n</think>\nGrade: 4", 4),
         ("4", 4),
         ("<think>so\nGrade: 2", None),
         ("Grade: 4 or 5", None),
-        ("Grade: 4-5", None),
         ("Grade: 4.5", None),
-        ("Grade: 45", None),
         ("Grade: 0", None),
-        ("Grade: -3", None),
         ("Grade: 4 (out of 10)", None),
         ("Grade: 5\nGrade: 1", None),
         (in_lines(FORM), None),
         ("I would grade it 5", None),
-        ("upgrade: 5", None),
-        ("1. The reference names Mira Holt.", None),
         ("", None),
     ],
 )
@@ -184,6 +172,7 @@ async def test_a_verdict_of_yes_or_no_is_read_and_never_guessed(reply: str, corr
     judgement = await Judge(Scripted(reply), "m").grade(ASKED, "Mira Holt", SAME_ANSWER)
     assert (judgement.grade, judgement.correct) == ({True: 5, False: 1, None: None}[correct], correct is True)
     assert bool(judgement.error) == (correct is None)
+    assert judgement.calls == (2 if correct is None else 1)
 
 
 def test_whether_it_is_the_same_is_asked_of_the_whole_answer_beside_the_whole_reference() -> None:

@@ -1,8 +1,6 @@
 """The testbed with known truth: its discussions follow the wiring, its truth is true, and learners are told apart."""
 
 import json
-import subprocess
-import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -31,7 +29,7 @@ from experiments.studies.planted.scenarios import without_agents
 from experiments.studies.planted.steps import learn
 from experiments.studies.planted.truth import best_reachable, random_wirings, true_effects, utility
 from experiments.studies.planted.worlds import Outcome, worlds
-from tests.support.paths import ROOT
+from run import main
 from tests.support.sessions import begin, terminate, wait_for
 from topologies import wiring
 from topologies.graphs import as_wirings
@@ -372,26 +370,18 @@ def test_an_interrupted_run_goes_on_and_ends_like_an_uninterrupted_one(tmp_path:
     assert (folder.figures / "planted-tokens.png").stat().st_size > 1000
 
 
-FAILING = """
-import sys
-from experiments.studies.planted import testbed
-from run import main
+def test_an_unforeseen_failure_is_one_line_with_the_traceback_in_the_run_s_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*arguments: Any) -> None:
+        raise KeyError("unforeseen")
 
-def fail(*_):
-    raise KeyError("unforeseen")
-
-testbed.run = fail
-sys.exit(main(sys.argv[1:]))
-"""
-
-
-def test_an_unforeseen_failure_is_one_line_with_the_traceback_in_the_run_s_log(tmp_path: Path) -> None:
-    config = load(["experiment=planted", "wandb.mode=disabled", f"output={tmp_path}"])
-    folder = open_folder(config)
-    command = [sys.executable, "-c", FAILING, f"resume={folder.path}"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert all(part in done.stderr for part in ("KeyError", str(folder.log), f"resume={folder.path}"))
+    monkeypatch.setattr(testbed, "run", fail)
+    folder = open_folder(load(["experiment=planted", "wandb.mode=disabled", f"output={tmp_path}"]))
+    assert main([f"resume={folder.path}"]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert all(part in error for part in ("KeyError", str(folder.log), f"resume={folder.path}"))
     assert "Traceback (most recent call last)" in folder.log.read_text()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from rich.console import Console
 
 from actors.errors import UserError
 from actors.messages import Message, Turn, TurnResult, derive_seed
+from actors.runtime.inline import Local
 from experiments.analysis.statistics import least_clusters
 from experiments.config.config import Config
 from experiments.config.loading import load
@@ -42,7 +42,6 @@ from run import main
 from tests.support.words import joined
 from topologies.baselines import complete_wiring
 from topologies.learning.learned_topology import make_learner
-from topologies.learning.learner import Learner
 
 pytestmark = pytest.mark.slow
 
@@ -158,19 +157,6 @@ class ThreeEdges:
         pass
 
 
-class Here:
-    """A learner's methods as coroutines, as an actor has them."""
-
-    def __init__(self, learner: Learner) -> None:
-        self._learner = learner
-
-    def __getattr__(self, name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
-        async def call(*args: Any, **kwargs: Any) -> Any:
-            return getattr(self._learner, name)(*args, **kwargs)
-
-        return call
-
-
 def measured(folder: RunFolder, config: Config, last: int | None = None) -> dict[str, Any]:
     """Runs `experiment=redundancy` with `ThreeEdges` in place of actors, which end after `last` turns."""
     cache = Path(config.output) / "cache"
@@ -178,7 +164,7 @@ def measured(folder: RunFolder, config: Config, last: int | None = None) -> dict
     dataset = open_dataset(plan_of(config), cache)
     gold = {item.question.id: " and ".join(item.gold) for item in (*dataset.train(), *dataset.evaluate())}
     plan = plan_of(config)
-    learners = {method: Here(make_learner(spec)) for method, spec in plan.learners.items()}
+    learners = {method: Local(make_learner(spec)) for method, spec in plan.learners.items()}
     evidence = Evidence(open_store(config.retrieval, dataset, cache), config.retrieval)
     tracker = Tracker(folder.path, {}, WandbSettings(mode="disabled"))
     quiet = Console(file=StringIO())
