@@ -64,7 +64,7 @@ class AttackContext:
     own_targets: a wrong answer for each of them, where the attack has `several_targets`.
     number: the question's position among those of the phase, from 0.
     phase: `train` or `evaluate`. folder: for altered pictures.
-    held: delayed messages of this discussion, by a place and by id. spared: ids of messages to leave alone.
+    undelivered: delayed messages of this discussion, by a place and by id. spared: ids of messages to leave alone.
     """
 
     target: str
@@ -74,8 +74,13 @@ class AttackContext:
     own_targets: Mapping[str, str] = field(default_factory=dict)
     phase: Phase = "evaluate"
     folder: Path = ALTERED
-    held: dict[tuple[str, int], dict[str, Heard]] = field(default_factory=dict)
+    undelivered: dict[tuple[str, int], dict[str, Heard]] = field(default_factory=dict)
     spared: frozenset[str] = frozenset()
+
+    @property
+    def held(self) -> dict[tuple[str, int], dict[str, Heard]]:
+        """The former name of `undelivered`, for attacks written for 0.3.0."""
+        return self.undelivered
 
     def falls(self, share: float, *parts: Any) -> bool:
         """Draws by the seed and `parts` alone; True with the probability `share`."""

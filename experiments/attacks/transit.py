@@ -61,11 +61,11 @@ class Delay(Drop):
     in_games = False
 
     def arrived(self, hearing: Heard, turn: Turn, context: AttackContext) -> tuple[Heard, ...]:
-        context.held.setdefault((turn.agent, turn.round), {})[hearing.message.id] = hearing
+        context.undelivered.setdefault((turn.agent, turn.round), {})[hearing.message.id] = hearing
         return ()
 
     def late(self, turn: Turn, context: AttackContext) -> Iterable[Heard]:
-        return context.held.get((turn.agent, turn.round - 1), {}).values()
+        return context.undelivered.get((turn.agent, turn.round - 1), {}).values()
 
 
 class Misroute(Delay):
@@ -77,7 +77,7 @@ class Misroute(Delay):
     def late(self, turn: Turn, context: AttackContext) -> Iterable[Heard]:
         # Their receiver has spoken before, so the same ones have gone astray whatever ends first.
         for hearing in turn.heard:
-            for stray in context.held.get((hearing.message.agent, hearing.message.round), {}).values():
+            for stray in context.undelivered.get((hearing.message.agent, hearing.message.round), {}).values():
                 if stray.message.agent != turn.agent:
                     yield stray
 

@@ -70,7 +70,7 @@ class ObservedDiscussion:
     library: ObservedLibrary
 
 
-async def run_discussion(
+async def observe_discussion(
     topology: Topology, question: Question, team: ScriptedSpeaker, library: ObservedLibrary, seed: int = SEED
 ) -> ObservedDiscussion:
     """Holds a discussion. Raises NotConforming where the topology is not asynchronous."""

@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 from actors.messages import Question, Trace
-from experiments.conformance.observed import SEED, ObservedDiscussion, ObservedLibrary, run_discussion
+from experiments.conformance.observed import SEED, ObservedDiscussion, ObservedLibrary, observe_discussion
 from experiments.conformance.sample_world import SampleWorld
 from experiments.datasets.item import Item
 from experiments.evidence.library import LabelledLibrary
@@ -51,7 +51,7 @@ class ObservedMethod:
             team = ScriptedSpeaker(self.plan.roles.launched, reply, failing=failing, babbling=babbling, delays=random)
             topology = await self.topology(library)
             question = await searched.evidence.question(item)
-            self.discussions[key] = await run_discussion(topology, question, team, library)
+            self.discussions[key] = await observe_discussion(topology, question, team, library)
         return self.discussions[key]
 
     async def topology(self, library: Any) -> Topology:

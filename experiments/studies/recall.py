@@ -83,7 +83,7 @@ def best_documents(item: Item, store: Store, k: int, scope: Scope, mode: SearchM
         sources *= 4
 
 
-def table(rows: Sequence[Mapping[str, Any]]) -> ResultTable:
+def recall_table(rows: Sequence[Mapping[str, Any]]) -> ResultTable:
     """Makes a row per scope and search. It has recall@k, and the share of questions with all documents found."""
     columns = ["scope", "search"]
     for k in sorted({row["k"] for row in rows}):
@@ -118,5 +118,5 @@ class RecallJob(Job):
             rows = recall_report(dataset, store, limit=config.data.limit, progress=progress, seed=config.seed)
         (folder.path / "recall.json").write_text(json.dumps(rows, indent=2) + "\n")
         print()
-        table(rows).print()
+        recall_table(rows).print()
         return True

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from actors.errors import StoreError
 from actors.messages import Hit, Kind, Question, Search, SearchMode, Source, page_of
 from experiments.datasets.item import Item, Score
-from experiments.studies.recall import recall_report, table
+from experiments.studies.recall import recall_report, recall_table
 from retrieval import index
 from retrieval.built_folder import MARKER
 from retrieval.embed import Encoders, LexicalEncoder, SentenceEncoder, Vectors, make_encoder
@@ -387,7 +387,7 @@ def test_recall_counts_documents_once_and_leaves_out_questions_that_name_none(st
     assert interval == pytest.approx((0.198, 0.973), abs=1e-3)
     means = {"recall": 0.75, "ci95": interval, "complete": 0.5, "questions": 2}
     assert rows == [{"scope": "pool", "mode": "hybrid", "k": k, **means} for k in (1, 2)]
-    shown = table(rows)
+    shown = recall_table(rows)
     assert shown.columns == ("scope", "search", "recall@1 (95%)", "all", "recall@2 (95%)", "all")
     assert list(shown.rows) == [("pool", "hybrid", *("0.750 (0.198-0.973)", "0.500") * 2)]
     assert "2 questions" in shown.notes[0]

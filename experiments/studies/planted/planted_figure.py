@@ -15,7 +15,7 @@ AUCS = {True: "AUC: the adversary's edges", False: "AUC: edges that harm"}
 
 
 @drawing()
-def draw(folder: Path, summaries: Sequence[PlantedSummary]) -> list[Path]:
+def draw_curves(folder: Path, summaries: Sequence[PlantedSummary]) -> list[Path]:
     """Draws utility above, AUC below, by the messages written and read in training; equal turns count once.
 
     Over all strengths, with and without an adversary. Returns the PNG's path.

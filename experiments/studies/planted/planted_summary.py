@@ -54,7 +54,7 @@ class PlantedSummary:
         return "attacked" if self.attacked else "clean"
 
 
-def summarise(outcomes: Sequence[Outcome], seed: int = 0) -> list[PlantedSummary]:
+def summarise_worlds(outcomes: Sequence[Outcome], seed: int = 0) -> list[PlantedSummary]:
     """Summarises by setting and graph, then over all strengths of an influence. `CURVES` are measures `<name>@<q>`."""
     by_setting: dict[GraphKey, list[Outcome]] = {}
     over_strengths: dict[GraphKey, list[Outcome]] = {}
@@ -99,7 +99,7 @@ def _values(outcome: Outcome) -> dict[str, float | None]:
     return values
 
 
-def tables(summaries: Sequence[PlantedSummary]) -> Iterator[ResultTable]:
+def planted_tables(summaries: Sequence[PlantedSummary]) -> Iterator[ResultTable]:
     """Yields the tables of all measures, and of regret by the number of questions: means ± half the 95% interval."""
     yield _table(summaries, COLUMNS)
     regrets: dict[str, str] = {}
@@ -130,7 +130,7 @@ def _table(summaries: Sequence[PlantedSummary], columns: Mapping[str, str]) -> R
     return ResultTable(headers, rows, names=3)
 
 
-def metrics(summaries: Sequence[PlantedSummary]) -> dict[str, Any]:
+def planted_metrics(summaries: Sequence[PlantedSummary]) -> dict[str, Any]:
     """Means over all strengths as in a run's metrics.json, with methods `answers/attacked/<graph>` and so on."""
     methods = {}
     for summary in summaries:

@@ -49,7 +49,7 @@ async def learn(
     async def discuss(step: TrainingStep) -> StepScores:
         index = torch.full((step.samples,), step.number - 1)
         scores, utilities = team.discuss(questions(step.stage), index, step.wirings, step.chances)
-        measured_steps.append(measure(used + 1, team, step, scores, utilities))
+        measured_steps.append(measured_step(used + 1, team, step, scores, utilities))
         return StepScores(scores.numpy(), utilities.numpy())
 
     course = Course(Local(learner), [Local(follower) for follower in others], samples, features=features)
@@ -62,7 +62,7 @@ async def learn(
             pass
 
 
-def measure(
+def measured_step(
     used: int, team: OpinionTeam, step: TrainingStep, scores: torch.Tensor, utilities: torch.Tensor
 ) -> PlantedStep:
     """Counts the turns and messages of a step's discussions."""

@@ -18,8 +18,8 @@ from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker
 from experiments.studies.planted.exploration import explore
 from experiments.studies.planted.opinion_model import OpinionModel
-from experiments.studies.planted.planted_figure import draw
-from experiments.studies.planted.planted_summary import metrics, summarise, tables
+from experiments.studies.planted.planted_figure import draw_curves
+from experiments.studies.planted.planted_summary import planted_metrics, planted_tables, summarise_worlds
 from experiments.studies.planted.worlds import Outcome, worlds
 
 RECORDS = "worlds.jsonl"  # a line per world: the list of its outcomes
@@ -50,15 +50,15 @@ def run(folder: RunFolder, config: Config, tracker: Tracker) -> list[Outcome]:
 
     # In the order of the settings: worlds finish in any order, and the file must not depend on it.
     outcomes = list(chain.from_iterable(explored[world] for world in all_worlds))
-    summaries = summarise(outcomes, config.seed)
+    summaries = summarise_worlds(outcomes, config.seed)
     content = {
         "settings": asdict(config.planted),
         "outcomes": [asdict(outcome) for outcome in outcomes],
         "summaries": [asdict(summary) for summary in summaries],
     }
     (folder.path / "planted.json").write_text(json.dumps(content, indent=1) + "\n")
-    tracker.summary(metrics(summaries), draw(folder.figures, summaries))
+    tracker.summary(planted_metrics(summaries), draw_curves(folder.figures, summaries))
     print()
-    for table in tables(summaries):
+    for table in planted_tables(summaries):
         table.print()
     return outcomes

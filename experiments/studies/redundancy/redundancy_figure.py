@@ -17,7 +17,7 @@ NAMED_AGENTS = 25  # more names than this on one axis cannot be read
 
 
 @drawing()
-def draw(run: RunFolder, metrics: Metrics) -> list[Path]:
+def draw_edge_effects(run: RunFolder, metrics: Metrics) -> list[Path]:
     """Draws the figure into the run folder. Returns the PNG's path."""
     return [save(edge_effects(metrics), run.figures, "edge-effects")]
 

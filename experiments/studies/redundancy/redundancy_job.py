@@ -10,8 +10,8 @@ from experiments.records.run_files import write_atomically
 from experiments.records.tracking import Tracker
 from experiments.running.discussion_job import DiscussionJob
 from experiments.running.discussions import Discussions
-from experiments.studies.redundancy.redundancy_tables import tables
-from experiments.studies.redundancy.removal import measure
+from experiments.studies.redundancy.redundancy_tables import redundancy_tables
+from experiments.studies.redundancy.removal import measure_redundancy
 
 FILE = "redundancy.json"
 
@@ -26,15 +26,15 @@ class RedundancyJob(DiscussionJob):
 
     async def discuss(self, discussions: Discussions) -> None:
         context = discussions.context
-        content = await measure(discussions)
+        content = await measure_redundancy(discussions)
         write_atomically(context.recorder.run.path / FILE, (json.dumps(content, indent=1) + "\n").encode())
 
     def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, titles_of: TitlesOf, tracker: Tracker) -> bool:
         """Draws the figure, logs the W&B summary and prints the tables, from redundancy.json."""
-        from experiments.studies.redundancy.redundancy_figure import draw  # imports matplotlib
+        from experiments.studies.redundancy.redundancy_figure import draw_edge_effects  # imports matplotlib
 
         metrics = json.loads((folder.path / FILE).read_text())
-        figures = draw(folder, metrics)
+        figures = draw_edge_effects(folder, metrics)
         run_usage = usage.total(folder)
         # Put among the paired tests, which the tracker logs unchanged.
         groups = {f"redundancy/{kind}": row for kind, row in metrics["kinds"].items()}
@@ -43,7 +43,7 @@ class RedundancyJob(DiscussionJob):
         tracker.summary({**metrics, "paired": {**metrics["paired"], **groups}}, figures, run_usage)
         print()
         # Costs belong below the last table, after its notes.
-        *tables_above, last_table = tables(metrics)
+        *tables_above, last_table = redundancy_tables(metrics)
         for table in tables_above:
             table.print()
         last_table.print(further=usage.notes(run_usage))

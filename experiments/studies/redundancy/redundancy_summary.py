@@ -73,7 +73,7 @@ def redundant(effects: Floats) -> Bools:
     return no_less
 
 
-def summarise(
+def summarise_removals(
     edges: Sequence[Edge],
     agents: Sequence[str],
     removals: Removals,

@@ -42,7 +42,7 @@ RELIABLE = (
 )
 
 
-def tables(metrics: Metrics) -> tuple[ResultTable, ...]:
+def redundancy_tables(metrics: Metrics) -> tuple[ResultTable, ...]:
     """Makes the tables: redundant edges by kind, learners' cuts, and graphs without these edges."""
     metric = metrics["metric"]
     learners = {

@@ -19,13 +19,20 @@ from experiments.running.discussions import Discussions
 from experiments.running.evaluation import evaluate
 from experiments.running.run_context import RunContext
 from experiments.studies.redundancy.edges import Edge, edges_of, without
-from experiments.studies.redundancy.redundancy_summary import AT_ONCE, FULL, Cuts, Removals, redundant, summarise
+from experiments.studies.redundancy.redundancy_summary import (
+    AT_ONCE,
+    FULL,
+    Cuts,
+    Removals,
+    redundant,
+    summarise_removals,
+)
 from topologies.baselines import complete_wiring
 from topologies.topology import Wired
 from topologies.wiring import Wiring
 
 
-async def measure(discussions: Discussions) -> Metrics:
+async def measure_redundancy(discussions: Discussions) -> Metrics:
     """Learns, removes each edge, evaluates the graphs that are left, and returns the content of redundancy.json.
 
     Answers of an earlier start are not asked for again. Raises UserError when no question is left to check the
@@ -61,7 +68,7 @@ async def measure(discussions: Discussions) -> Metrics:
         graphs[method] = discussions.learning.graphs[method].common
     await evaluate_graphs("evaluating what is left", graphs, items, context)
 
-    summary = summarise(
+    summary = summarise_removals(
         edges,
         context.agents,
         removals,

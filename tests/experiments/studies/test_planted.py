@@ -22,8 +22,8 @@ from experiments.studies.planted.exploration import explore
 from experiments.studies.planted.measures import different_turns, price, stopped
 from experiments.studies.planted.opinion_model import OpinionModel
 from experiments.studies.planted.opinions import OpinionTeam, dense_weights
-from experiments.studies.planted.planted_figure import draw
-from experiments.studies.planted.planted_summary import COLUMNS, metrics, summarise, tables
+from experiments.studies.planted.planted_figure import draw_curves
+from experiments.studies.planted.planted_summary import COLUMNS, planted_metrics, planted_tables, summarise_worlds
 from experiments.studies.planted.regimes import REGIMES
 from experiments.studies.planted.scenarios import without_agents
 from experiments.studies.planted.steps import learn
@@ -162,7 +162,7 @@ def test_a_turn_that_cannot_reach_the_decision_agent_costs_nothing() -> None:
 def test_effects_find_the_adversary_at_the_paper_s_budget_and_its_estimator_does_not() -> None:
     settings = replace(SMALL, truth=1_000, evaluated=500, checkpoints=[80])
     outcomes = explored(settings, steps=PruningSettings().steps, samples=10, model=OpinionModel())
-    rows = {(row.attacked, row.learner): row.measures for row in summarise(outcomes)}
+    rows = {(row.attacked, row.learner): row.measures for row in summarise_worlds(outcomes)}
     for learned in ("effects", "effects from m3prune"):
         assert rows[True, learned]["auc_adversary"][0] > 0.9
     assert rows[True, "m3prune"]["auc_adversary"][0] < 0.75
@@ -183,25 +183,25 @@ def test_the_monitor_reports_a_liar_that_begins_after_training_and_none_that_lie
 def test_tables_file_and_figures_have_every_learner(tmp_path: Path) -> None:
     settings = replace(SMALL, learners=PLAIN, truth=1_000, checkpoints=[2, 4])
     outcomes = explored(settings)
-    summaries = summarise(outcomes)
-    whole, regret = tables(summaries)
+    summaries = summarise_worlds(outcomes)
+    whole, regret = planted_tables(summaries)
     learners = {*map(str, PLAIN), "effects from m3prune"}
     # One setting, and all of them; with and without an adversary.
     assert {row[2] for row in whole.rows} == learners | {"full", "none", "by_hand", "best"}
     assert len(whole.rows) == 2 * 2 * (len(learners) + 4)
     assert len(regret.rows) == 2 * 2 * len(learners)
     assert all(len(row) == len(table.columns) for table in (whole, regret) for row in table.rows)
-    logged = metrics(summaries)["methods"]
+    logged = planted_metrics(summaries)["methods"]
     assert set(logged) >= {"answers/attacked/full", "answers/clean/effects"}
     assert all(row.keys() == {*COLUMNS, "ci95"} for row in logged.values())
     line = json.dumps([asdict(outcome) for outcome in outcomes])
     assert json.dumps([asdict(outcome) for outcome in testbed.WORLD_OUTCOMES.validate_json(line)]) == line
-    drawn = draw(tmp_path, summaries)
+    drawn = draw_curves(tmp_path, summaries)
     assert [path.name for path in drawn] == ["planted-tokens.png"]
     vector = (tmp_path / "planted-tokens.svg").read_text()
     # Outlines of letters are drawn once for all that use them, and named in comments.
     assert all(f"<!-- {learner} -->" in vector for learner in learners)
-    draw(tmp_path / "again", summaries)
+    draw_curves(tmp_path / "again", summaries)
     assert (tmp_path / "again" / "planted-tokens.pdf").read_bytes() == (tmp_path / "planted-tokens.pdf").read_bytes()
 
 

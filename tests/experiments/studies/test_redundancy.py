@@ -29,7 +29,7 @@ from experiments.running.discussions import Discussions
 from experiments.running.inputs import open_dataset, open_store
 from experiments.running.run_context import RunContext
 from experiments.studies.redundancy.edges import Edge, by_kind, edges_of, without
-from experiments.studies.redundancy.redundancy_figure import draw, edge_effects
+from experiments.studies.redundancy.redundancy_figure import draw_edge_effects, edge_effects
 from experiments.studies.redundancy.redundancy_job import FILE, RedundancyJob
 from experiments.studies.redundancy.redundancy_summary import (
     agreement,
@@ -257,7 +257,7 @@ def test_the_figure_shows_every_kind_of_edge_and_is_drawn_in_both_formats(
     planted: tuple[RunFolder, dict[str, Any]],
 ) -> None:
     folder, findings = planted
-    [png] = draw(folder, findings)
+    [png] = draw_edge_effects(folder, findings)
     assert png.read_bytes().startswith(b"\x89PNG")
     assert png.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
     titles = [axes.get_title() for axes in edge_effects(findings).axes]
