@@ -388,6 +388,6 @@ def test_recall_counts_documents_once_and_leaves_out_questions_that_name_none(st
     means = {"recall": 0.75, "ci95": interval, "complete": 0.5, "questions": 2}
     assert rows == [{"scope": "pool", "mode": "hybrid", "k": k, **means} for k in (1, 2)]
     shown = recall_table(rows)
-    assert shown.columns == ("scope", "search", "recall@1 (95%)", "all", "recall@2 (95%)", "all")
+    assert tuple(shown.columns) == ("scope", "search", "recall@1 (95%)", "all", "recall@2 (95%)", "all")
     assert list(shown.rows) == [("pool", "hybrid", *("0.750 (0.198-0.973)", "0.500") * 2)]
     assert "2 questions" in shown.notes[0]
