@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from actors.prompting.words import pattern
 
 _LONGEST = 1000  # characters; longer values are taken as they are
-_DECORATION = zip("\"'“‘«「`*$<", "\"'”’»」`*$>", strict=True)
+_DECORATION = ('""', "''", "“”", "‘’", "«»", "「」", "``", "**", "$$", "<>")
 _LAYERS = [rf"[{left}]+([^{left}{right}]+)[{right}]+\.?" for left, right in _DECORATION]
 _WRAPPED = re.compile("|".join([*_LAYERS, r"<\w{1,20}>([^<>]+)</\w{1,20}>"]))
 _LATEX = re.compile(r"\\(?:boxed|text(?:bf|it|rm)?|math(?:bf|rm|it))\s?\{([^{}\n]{0,300}+)\}")

@@ -147,7 +147,10 @@ def own_part(turn: Turn, role: Role, recalled: Sequence[Message], settings: Agen
     messages = {heard.message.id: heard.message for heard in turn.heard}
     weights = {heard.message.id: heard.weight for heard in turn.heard}
     total_weight = sum(weights.values())
-    own_messages = {message.id: message for message in recalled if message.status is Status.OK}
+    own_messages: dict[str, Message] = {}
+    for message in recalled:
+        if message.status is Status.OK:
+            own_messages[message.id] = message
     messages |= own_messages
 
     remarks: list[Remark] = []
@@ -187,24 +190,25 @@ def _input_lines(inputs: Sequence[InputLine]) -> list[str]:
 
 def _weights(remarks: Sequence[Remark], brief: bool) -> str:
     """States the weights of the messages above."""
-    different = {remark.weight for remark in remarks}
-    if brief and len(different - {None}) == 1:
-        # A turn that the agent remembers without hearing it has no weight.
-        statement = OTHERS_ALIKE if None in different else ALIKE
-        own_numbers = [str(number) for number, remark in enumerate(remarks, 1) if remark.own]
-        if own_numbers:
-            statement += f"; your own: number {', '.join(own_numbers)}"
-        return f"{statement}."
-
-    weights = []
-    for remark in remarks:
-        marks = []
+    own_numbers: list[str] = []
+    weights: list[str] = []
+    for number, remark in enumerate(remarks, 1):
+        marks: list[str] = []
         if remark.own:
+            own_numbers.append(str(number))
             marks.append(YOU)
         if remark.weight is not None:
             marks.append(f"{remark.weight:.3f}")
         weights.append(" ".join(marks))
-    return f"{IN_ORDER}: {', '.join(weights)}"
+
+    different_weights = {remark.weight for remark in remarks}
+    if not brief or len(different_weights - {None}) != 1:
+        return f"{IN_ORDER}: {', '.join(weights)}"
+    # A turn that the agent remembers without hearing it has no weight.
+    statement = OTHERS_ALIKE if None in different_weights else ALIKE
+    if own_numbers:
+        statement += f"; your own: number {', '.join(own_numbers)}"
+    return f"{statement}."
 
 
 def in_own_form(turn: Turn, role: Role) -> Turn:
@@ -227,7 +231,7 @@ def _to_answer(turn: Turn, modality: Modality, request: str = ANSWER) -> str:
             sentences.append(f"{NOTHING_FOUND}.")
         else:
             sentences.append(f"{NOTHING_FOUND}: use what you know.")
-    elif evidence and modality is Modality.VISUAL and all(source.kind is not Kind.IMAGE for source in evidence):
+    elif evidence and modality is Modality.VISUAL and Kind.IMAGE not in {source.kind for source in evidence}:
         sentences.append(NO_PICTURES)
 
     if any(heard.message.agent != turn.agent for heard in turn.heard):
@@ -242,9 +246,10 @@ def _remark(message: Message, weight: float | None, own: bool, words: int | None
     if words is not None:
         content = " ".join(content.split()[:words])
 
-    # An attacker may have rewritten the content, or the budget cut it: then no field is shown as a value.
     fields = tuple((name, harmless(value)) for name, value in message.fields)
-    is_of_fields = content == "; ".join(f"{name}: {value}" for name, value in fields)
+    if content != "; ".join(f"{name}: {value}" for name, value in fields):
+        # An attacker has rewritten the content, or the budget cut it: then no field is shown as a value.
+        fields = ()
     answer = None
     if message.answer is not None and not message.fields:
         answer = safe_line(message.answer)
@@ -255,7 +260,7 @@ def _remark(message: Message, weight: float | None, own: bool, words: int | None
         confidence=_rounded(message.confidence, digits=2),
         weight=_rounded(weight, digits=3),
         own=own,
-        fields=fields if is_of_fields else (),
+        fields=fields,
     )
     return remark, f"[{remark.speaker}] {message_text(message, content)}"
 
@@ -302,7 +307,7 @@ def build_request(
         images = tuple(replace(image, image=None) for image in images)
 
     has_texts = OWN in shared or EVIDENCE in shared
-    is_any_retrieved = any(source.doc not in turn.question.own for source in evidence_for(turn.question, reads))
+    docs = {source.doc for source in evidence_for(turn.question, reads)}
     own, parts = own_part(turn, role, recalled, settings)
     form = form_of(turn)
     enforced = is_enforced(settings.replies, abilities)
@@ -311,7 +316,7 @@ def build_request(
     return Request(
         id=request_id,
         prefix=prefix.hexdigest(),
-        system=overview(has_texts, pictures=bool(images), found=is_any_retrieved),
+        system=overview(has_texts, pictures=images != (), found=not docs.issubset(turn.question.own)),
         shared=shared,
         own="\n".join([own, REPLY_FORM, _asked(form, enforced)]),
         images=images,

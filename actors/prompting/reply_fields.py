@@ -50,18 +50,18 @@ class Labels:
     """
 
     def __init__(self, fields: tuple[Field, ...]) -> None:
-        self._fields = {_letters(field.name): field for field in fields}
+        names = [field.name for field in fields]
+        self._fields = dict(zip(map(_letters, names), fields, strict=True))
         for field in fields:
             for name in (field.name, re.sub("y$", "ie", field.name), *words("names", field.kind)):
                 self._fields.setdefault(_letters(name), field)
                 self._fields.setdefault(_letters(f"{name}s"), field)
 
-        names = "|".join(re.sub(r"\W", "[ _-]?", field.name) for field in fields)
-        self._tag = re.compile(rf"^\s*<({names})>(.*?)(</\1>|\Z)", re.IGNORECASE | re.DOTALL | re.MULTILINE)
-
-        names = "|".join(re.escape(field.name) for field in fields)
+        tags = re.sub(r"[^\w|]", "[ _-]?", "|".join(names))
+        self._tag = re.compile(rf"^\s*<({tags})>(.*?)(</\1>|\Z)", re.IGNORECASE | re.DOTALL | re.MULTILINE)
+        labels_within_line = "|".join(map(re.escape, names))
         self._label_within_line = re.compile(
-            rf"(?:(?<=[|;,.])|(?<![A-Za-z])\s|^)\s*[*_]{{0,3}}(?P<name>{names})[*_]{{0,3}}:(?=[\s*_])"
+            rf"(?:(?<=[|;,.])|(?<![A-Za-z])\s|^)\s*[*_]{{0,3}}(?P<name>{labels_within_line})[*_]{{0,3}}:(?=[\s*_])"
         )
 
     def field(self, name: str) -> Field | None:
