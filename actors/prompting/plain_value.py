@@ -134,19 +134,12 @@ def is_nothing(text: str) -> bool:
 
 
 def option_named(value: str, spellings: Mapping[str, str | None]) -> str | None:
-    """Returns the option that a value names, with nothing behind it but what it rests on, which names no other.
+    """Returns the option that a value names, with nothing behind it but what it rests on.
 
     spellings: options by their plain spelling; None for a spelling of several.
     """
-    core, support = split_support(_REASON_WITHOUT_COMMA.sub(", ", bare(value)))
-    option = spellings.get(plain(core)) or spellings.get(plain(core.removeprefix("a ")))
-    if not support:
-        return option
-    words = f" {plain(support)} "
-    for spelling, named_option in spellings.items():
-        if named_option != option and spelling != "a" and f" {spelling} " in words:
-            return None
-    return option
+    core, _ = split_support(_REASON_WITHOUT_COMMA.sub(", ", bare(value)))
+    return spellings.get(plain(core)) or spellings.get(plain(core.removeprefix("a ")))
 
 
 def plain(text: str) -> str:
