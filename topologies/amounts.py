@@ -120,4 +120,6 @@ def are_numbers(answers: Sequence[str]) -> bool:
 def amounts_form(answer: str) -> str | None:
     """Returns the form in which amounts are compared. None for an answer with other parts than numbers."""
     answers, scale = listed(answer)[-1]
-    return normalised(written(answers, scale)) if are_numbers(answers) else None
+    if not are_numbers(answers):
+        return None
+    return normalised(written(answers, scale))

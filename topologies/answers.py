@@ -43,11 +43,15 @@ def ballot(question: Question, answer: str | None) -> str | None:
     """
     if answer is None:
         return None
-    choice = choice_of(answer, question.choices) if question.choices else None
-    if choice is not None:
-        return f"({choice})"  # no other form has brackets
-    amounts = amounts_form(answer) if question.compared == "amounts" else None
-    return amounts or text_form(answer)
+    if question.choices:
+        choice = choice_of(answer, question.choices)
+        if choice is not None:
+            return f"({choice})"  # no other form has brackets
+    if question.compared == "amounts":
+        amounts = amounts_form(answer)
+        if amounts:
+            return amounts
+    return text_form(answer)
 
 
 def text_form(answer: str) -> str | None:
@@ -100,7 +104,9 @@ def choice_of(answer: str, choices: Sequence[str]) -> int | None:
     # A letter beyond the choices may be part of the text, which is compared below.
     if with_text and with_text[1].upper() in letters:
         index = letters.index(with_text[1].upper())
-        return index if choice_of(with_text[2], choices) == index else None
+        if choice_of(with_text[2], choices) == index:
+            return index
+        return None
 
     bare_text = answer_text.casefold().strip(_MARKS)
     if not bare_text:

@@ -28,7 +28,9 @@ def is_graph_file(name: object) -> bool:
 
 def absolute(name: str) -> str:
     """The name of a method, with a file's whole path."""
-    return f"{PREFIX}{Path(name.removeprefix(PREFIX)).expanduser().absolute()}" if is_graph_file(name) else name
+    if not is_graph_file(name):
+        return name
+    return f"{PREFIX}{Path(name.removeprefix(PREFIX)).expanduser().absolute()}"
 
 
 def graph_method(name: str) -> Method:
@@ -69,7 +71,9 @@ def wiring_of(graph: nx.MultiDiGraph, agents: Sequence[str], rounds: int) -> Wir
     for sender, receiver, edge in graph.edges(data=True):
         kind = edge["kind"]
         first_round = 1 if kind == "temporal" else 0
-        edge_rounds = [int(edge["round"]) - 1] if "round" in edge else range(first_round, rounds)
+        edge_rounds: Sequence[int] = range(first_round, rounds)
+        if "round" in edge:
+            edge_rounds = [int(edge["round"]) - 1]
         for round in edge_rounds:
             if not first_round <= round < rounds:
                 raise ValueError(f"a {kind} edge of round {round + 1}, and topology.rounds={rounds}")

@@ -129,7 +129,9 @@ class Bdog(System):
 
         # Only the agent that answers sees the choices.
         question = replace(session.question, choices=())
-        rules = f"{LIMITS} {STEPS}" if steps else LIMITS
+        rules = LIMITS
+        if steps:
+            rules = f"{LIMITS} {STEPS}"
         epsilon = self.context.systems.epsilon
         conclusions: list[Message] = []
         for _ in range(self.context.systems.rounds):

@@ -164,7 +164,9 @@ def _name(node: Any) -> str:
 def _items(value: Any) -> list[Any]:
     if value is None:
         return []
-    return value if isinstance(value, list) else [value]
+    if isinstance(value, list):
+        return value
+    return [value]
 
 
 def _first(node: dict[str, Any], keys: tuple[str, ...]) -> Any:
@@ -178,5 +180,6 @@ def _text(value: Any) -> str:
         return ", ".join(map(_text, value))
     if value is None:
         return ""
-    # Booleans as JSON writes them.
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return str(value).lower()  # as JSON writes it
+    return str(value)

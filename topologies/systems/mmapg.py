@@ -238,14 +238,18 @@ class Mmapg(System):
         for source, message in zip_longest(candidates, await asyncio.gather(*turns)):
             if message.values(RELEVANT.name) == ("yes",):
                 relevant.append(message)
-                report = report_of(source, message) if source else triples_of(message, triples)
-                reports += report
+                if source:
+                    reports += report_of(source, message)
+                else:
+                    reports += triples_of(message, triples)
         if not relevant:
             return []
         task = Task(CONDENSE, (SUMMARY,), tuple(reports))
         condensed = await session.ask(TEXT_EXAMINER.name, question=request, task=task)
+        if condensed.status is Status.OK:
+            return [condensed]
         # Findings go on uncondensed; the failed turn stays last, and no agent hears it.
-        return [condensed] if condensed.status is Status.OK else [*relevant, condensed]
+        return [*relevant, condensed]
 
     async def _searched(
         self, session: Session, instruction: str, decomposed: Message
@@ -257,7 +261,9 @@ class Mmapg(System):
         descriptions: tuple[str, ...] = ()
         if decomposed.values(VISUAL.name) != ("no",):
             titles = decomposed.values(ENTITY.name)
-            descriptions = decomposed.values(QUERY.name) or (() if titles else (instruction,))
+            descriptions = decomposed.values(QUERY.name)
+            if not titles and not descriptions:
+                descriptions = (instruction,)
         # Eq. 8: named pictures are searched for in texts too, and key phrases in the words of pictures.
         phrases = dict.fromkeys((*keywords, *titles))
         # All searches are called for in a fixed order here, and awaited together below.

@@ -48,8 +48,12 @@ class PlanNode:
 
     def input_line(self) -> InputLine:
         """Returns the node as the planner reads it (the Graph State Description)."""
-        basis = f" (from {', '.join(map(str, self.parents))})" if self.parents else ""
-        faults = f" [{'; '.join(self.faults)}]" if self.faults else ""
+        basis = ""
+        if self.parents:
+            basis = f" (from {', '.join(map(str, self.parents))})"
+        faults = ""
+        if self.faults:
+            faults = f" [{'; '.join(self.faults)}]"
         text = f"{self.type}{basis}: {self.instruction}"
         if not self.content or self.content == self.instruction:
             return InputLine(FieldKind.NODE, f"{text}{faults}", self.number)
@@ -89,8 +93,10 @@ def content_of(node: PlanNode, outcome: Message | None) -> str:
         return ""
     if node.type == NodeType.QUESTION:
         return node.instruction
-    if outcome is None:
-        return UNKNOWN if node.type == NodeType.ANSWER else NOTHING
     if node.type == NodeType.ANSWER:
-        return UNKNOWN if outcome.answer is None else outcome.answer
+        if outcome is None or outcome.answer is None:
+            return UNKNOWN
+        return outcome.answer
+    if outcome is None:
+        return NOTHING
     return " ".join(outcome.values(FieldKind.SUMMARY)) or NOTHING

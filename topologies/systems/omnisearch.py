@@ -116,7 +116,9 @@ def step(plan: Message) -> tuple[str, str, str]:
     action = plan.values(FieldKind.ACTION)
     query = " ".join(plan.values(FieldKind.QUERY))
     sub_question = " ".join(plan.values(FieldKind.SUB_QUESTION))
-    place = "" if action in ((), (FINISH,)) else action[0]
+    place = ""
+    if action and action != (FINISH,):
+        place = action[0]
     return place, sub_question or query, query or sub_question
 
 

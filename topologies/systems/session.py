@@ -232,7 +232,9 @@ class System:
 def answer_of(message: Message) -> str | None:
     """Returns the answer of a message or of a field in a task's reply, or None."""
     answers = message.values(FieldKind.ANSWER)
-    return answers[-1] if answers else message.answer
+    if answers:
+        return answers[-1]
+    return message.answer
 
 
 def about(question: Question, evidence: Sequence[Source], text: str | None = None) -> Question:

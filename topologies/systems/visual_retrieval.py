@@ -118,8 +118,10 @@ class RoraVlm(System):
         """Asks which pictures to keep. The question's own pictures are shown for comparison only."""
         candidates = (*own_pictures, *pictures)
         choice = await session.ask(SINGLE_AGENT, evidence=candidates, task=Task(FILTER, (ANY, KEPT)))
-        rejected = choice.values(FieldKind.RELEVANT) == ("no",)
-        return numbered(choice, FieldKind.SELECTED, candidates) or (() if rejected else pictures)
+        selected = numbered(choice, FieldKind.SELECTED, candidates)
+        if selected or choice.values(FieldKind.RELEVANT) == ("no",):
+            return selected
+        return pictures
 
 
 class EchoSight(System):
