@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from actors.prompting.words import pattern
 
 _LONGEST = 1000  # characters; longer values are taken as they are
-_DECORATION = ('""', "''", "“”", "‘’", "«»", "「」", "``", "**", "$$", "<>")
-_LAYERS = [rf"[{left}]+([^{left}{right}]+)[{right}]+\.?" for left, right in _DECORATION]
+_DECORATION = ('""', "''", "“”", "‘’", "«»", "「」", "``", "**", "$$", "<>")  # left and right
+_LAYERS = [rf"[{marks[0]}]+([^{marks}]+)[{marks[1]}]+\.?" for marks in _DECORATION]
 _WRAPPED = re.compile("|".join([*_LAYERS, r"<\w{1,20}>([^<>]+)</\w{1,20}>"]))
 _LATEX = re.compile(r"\\(?:boxed|text(?:bf|it|rm)?|math(?:bf|rm|it))\s?\{([^{}\n]{0,300}+)\}")
 # `2. Bundesliga`, `[2] shows it` and `- 3` begin with a number that belongs to them.
