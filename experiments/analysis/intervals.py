@@ -10,6 +10,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 from scipy.stats import t as student
 
+from experiments.analysis.grouping import grouped
 from topologies.wiring import Floats
 
 Interval = tuple[float, float]
@@ -227,8 +228,7 @@ def mean_interval(groups: Sequence[ScoreGroup], seed: int, draws: int = DRAWS) -
     total = np.zeros(draws)
     usable = np.ones(draws, dtype=bool)
     outside = TAIL
-    for origin in dict.fromkeys(group.origin for group in groups):
-        alike = [group for group in groups if group.origin == origin]
+    for alike in grouped(groups, key=lambda group: group.origin).values():
         # Counts per draw stand for resampled rows and columns: weights on the same matrix instead of copies of it.
         trials, questions = alike[0].values.shape
         trial_counts, question_counts, clusters = resampled(

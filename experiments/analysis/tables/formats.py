@@ -123,7 +123,7 @@ def lay_out(
         cells = {}
         for row in measured_block.rows:
             columns = [(column, row.cells[column.name]) for column in table.columns]
-            cells[row.row.label] = [(figure_text(table, column, cell), cell.mean) for column, cell in columns]
+            cells[row.paper_row.label] = [(figure_text(table, column, cell), cell.mean) for column, cell in columns]
         rows += block(f"Measured here: {measured_block.label}", cells, choices)
 
     # A dict keeps the order of first appearance, which is the paper's.
@@ -209,7 +209,7 @@ def _notes(
     cells = chain.from_iterable(row.cells.values() for row in rows)
     if any(0 < cell.questions < FEWEST for cell in cells):
         yield f"Cells with fewer than {FEWEST} questions are empty."
-    evaluated = {row.row.key for row in rows}
+    evaluated = {row.paper_row.key for row in rows}
     absent = [row.label for row in table.rows if row.key not in evaluated]
     if absent:
         yield f"Not run: {', '.join(absent)}."
@@ -334,8 +334,8 @@ def table_csv(table: PaperTable, blocks: Sequence[MeasuredBlock], figures: Seque
             line = {
                 "source": "measured",
                 "model": measured_block.label,
-                "system": row.row.key,
-                "label": row.row.label,
+                "system": row.paper_row.key,
+                "label": row.paper_row.label,
                 "column": column.name,
                 "value": rounded(cell.mean),
                 "ci95_low": low,

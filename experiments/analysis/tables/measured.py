@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from actors.messages import derive_seed
-from experiments.analysis.compare import compare_pairs, frozen, merge, trial_arm
+from experiments.analysis.compare import Arm, compare_pairs, frozen, merge, trial_arm
 from experiments.analysis.grouping import grouped
 from experiments.analysis.intervals import Interval, ScoreGroup, mean_interval
 from experiments.analysis.result_table import plain
@@ -88,7 +88,7 @@ class MeasuredCell:
 class MeasuredRow:
     """Row with the runs that it is measured in, and its cells by the name of the column."""
 
-    row: PaperRow
+    paper_row: PaperRow
     runs: Sequence[FinishedRun]
     cells: Mapping[str, MeasuredCell]
 
@@ -199,9 +199,9 @@ def _group(
 def _cell(groups: Sequence[ScoreGroup], seed: int) -> MeasuredCell:
     """Averages the means of groups. Empty without any, and where one has too few questions."""
     questions = 0
-    for origin in dict.fromkeys(group.origin for group in groups):
+    for alike in grouped(groups, key=lambda group: group.origin).values():
         # A question that counts in several columns (a hop and a modality) is counted once.
-        is_asked = np.array([np.isfinite(group.values) for group in groups if group.origin == origin]).any(axis=0)
+        is_asked = np.any([np.isfinite(group.values) for group in alike], axis=0)
         questions += int(is_asked.sum(axis=1).max())
     sizes = [np.isfinite(group.values).sum(axis=1).max() for group in groups]
     if min(sizes, default=0) < FEWEST:
@@ -217,34 +217,9 @@ def _compare(table: PaperTable, rows: Sequence[MeasuredRow], seed: int) -> dict[
     """
     compared = {}
     for data in table.data:
-        columns = []
-        for column in table.columns:
-            if column.data in ("", data) and column.measure not in COSTS and not column.mean_of:
-                columns.append(column)
-        # One measure per data set: more of them would be more tests, and less power for each.
-        measures = [column.measure for column in columns]
-        measure = "utility" if "utility" in measures else next(iter(measures), "")
-        columns = [column for column in columns if column.measure == measure]
-        trials = []
-        for row in rows:
-            label = row.row.label
-            for run in row.runs:
-                scores = scores_of(run, row.row.method, columns, measure=measure)
-                if len(scores) and any(counts(run, table, column) for column in columns):
-                    clusters = run.answers[row.row.method]["cluster"][scores.index]
-                    trials.append(
-                        trial_arm(
-                            label,
-                            {},
-                            run.seed,
-                            scores=scores,
-                            clusters=clusters,
-                        )
-                    )
-
-        arms = merge(trials)
+        arms = _arms(table, rows, data)
         if len(arms) > 1:
-            labels = [row.row.label for row in rows if row.row.key == table.ours]
+            labels = [row.paper_row.label for row in rows if row.paper_row.key == table.ours]
             ours = next((arm for arm in arms if arm.method in labels), arms[-1])
             all_runs = chain.from_iterable(row.runs for row in rows)
             margin = min(run.config.compare.margin for run in all_runs)
@@ -253,3 +228,23 @@ def _compare(table: PaperTable, rows: Sequence[MeasuredRow], seed: int) -> dict[
             if tests:
                 compared[data] = tests
     return compared
+
+
+def _arms(table: PaperTable, rows: Sequence[MeasuredRow], data: str) -> list[Arm]:
+    """Makes an arm for each row with scores on a data set, named after the row."""
+    columns = []
+    for column in table.columns:
+        if column.data in ("", data) and column.measure not in COSTS and not column.mean_of:
+            columns.append(column)
+    # One measure per data set: more of them would be more tests, and less power for each.
+    measures = [column.measure for column in columns]
+    compared_measure = "utility" if "utility" in measures else next(iter(measures), "")
+    columns = [column for column in columns if column.measure == compared_measure]
+    arms = []
+    for row in rows:
+        for run in row.runs:
+            scores = scores_of(run, row.paper_row.method, columns, measure=compared_measure)
+            if len(scores) and any(counts(run, table, column) for column in columns):
+                clusters = run.answers[row.paper_row.method]["cluster"][scores.index]
+                arms.append(trial_arm(row.paper_row.label, {}, run.seed, scores=scores, clusters=clusters))
+    return merge(arms)

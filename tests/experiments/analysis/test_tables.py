@@ -99,7 +99,7 @@ def table_of(
 
 def cells_of(table: PaperTable, *runs: FinishedRun) -> dict[str, dict[str, MeasuredCell]]:
     [block] = measure(table, runs, 0)
-    return {row.row.key: dict(row.cells) for row in block.rows}
+    return {row.paper_row.key: dict(row.cells) for row in block.rows}
 
 
 def caption_of(table: PaperTable, *runs: FinishedRun) -> str:
@@ -218,7 +218,7 @@ def test_a_row_of_a_setting_is_of_the_trials_with_it(tmp_path: Path) -> None:
         for seed in (0, 1)
     ]
     [block] = measure(TABLES["table3"], runs, 0)
-    read = {row.row.label: row.cells["MultimodalQA"].mean for row in block.rows}
+    read = {row.paper_row.label: row.cells["MultimodalQA"].mean for row in block.rows}
     assert read == {"M³Prune": 0.8, "without alignment": 0.4}
 
 
@@ -240,7 +240,9 @@ def test_ours_is_tested_against_every_other_row_on_the_same_questions(tmp_path: 
     assert compared["CoT vs SP"]["difference"] == pytest.approx(20 / 30)
     assert compared["CoT vs SP"]["p_holm"] < 0.05
     assert compared["CoT vs single"]["difference"] == 0
-    assert [row.row.label for row in block.rows] == ["SP", "CoT", "single"], "methods that it does not name come last"
+    assert [row.paper_row.label for row in block.rows] == ["SP", "CoT", "single"], (
+        "methods that it does not name come last"
+    )
     notes = lay_out(table, [block], (), [run]).notes
     assert any("CoT minus SP: +0.667" in note for note in notes)
 
