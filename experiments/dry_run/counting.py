@@ -143,9 +143,9 @@ class _DryRun:
         plan = self._plan
         method = evaluation.method
         team = plan.spent.get(method.name)
-        known = None
+        spending = None
         if team:
-            known = spending_of(self._traces[team.name], (), ended=False)
+            spending = spending_of(self._traces[team.name], (), ended=False)
         topology = make_topology(
             method=method,
             config=self._config,
@@ -153,7 +153,7 @@ class _DryRun:
             learned=self._training.topologies,
             library=self._library,
             watched=self._watched,
-            known=known,
+            known=spending,
         )
         if evaluation.kind != "method":
             topology = further_topology(

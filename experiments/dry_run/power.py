@@ -25,12 +25,12 @@ def power_notes(
     plural = "s" if seeds > 1 else ""
     design = f"{sum(sizes):,} questions in {len(sizes):,} clusters, {seeds} seed{plural}"
     if compare.variance_from is None:
-        stated = Spread(compare.deviation, compare.correlation, compare.graph_deviation)
-        difference = smallest_difference(stated, sizes, seeds)
+        spread = Spread(compare.deviation, compare.correlation, compare.graph_deviation)
+        difference = smallest_difference(spread, sizes, seeds)
         yield (
-            f"{WORDS}: {difference:.3f} ({design}; the difference has a standard deviation of {stated.questions:g} "
-            f"between questions, a correlation of {stated.correlation:g} in a cluster and a standard deviation of "
-            f"{stated.graphs:g} between graphs; compare.variance_from=<run> measures them)."
+            f"{WORDS}: {difference:.3f} ({design}; the difference has a standard deviation of {spread.questions:g} "
+            f"between questions, a correlation of {spread.correlation:g} in a cluster and a standard deviation of "
+            f"{spread.graphs:g} between graphs; compare.variance_from=<run> measures them)."
         )
         return
 
@@ -39,9 +39,9 @@ def power_notes(
     runs = [by_method(run) for run in trials or [RunFolder.open(earlier)]]
     by_pair = []
     for pair in pairs:
-        spread = _pair_spread(runs, *pair)
-        if spread and spread.questions:
-            by_pair.append(f"{' and '.join(pair)} {smallest_difference(spread, sizes, seeds):.3f}")
+        pair_spread = _pair_spread(runs, *pair)
+        if pair_spread and pair_spread.questions:
+            by_pair.append(f"{' and '.join(pair)} {smallest_difference(pair_spread, sizes, seeds):.3f}")
     differences = ", ".join(by_pair) or "unknown, for the earlier run compares none of the methods"
     yield f"{WORDS}: {differences} ({design})."
 

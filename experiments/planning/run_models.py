@@ -55,7 +55,9 @@ class RunModels:
     def all(self) -> tuple[Backend, ...]:
         """Every model once, the agents' first."""
         of_agents = tuple(self.of_agents.values())
-        return (*of_agents, self.judge) if self.judge else of_agents
+        if self.judge:
+            return (*of_agents, self.judge)
+        return of_agents
 
     @property
     def judge_name(self) -> str:

@@ -32,7 +32,9 @@ class RunRoles:
     @property
     def launched(self) -> tuple[Role, ...]:
         """Roles that agents are launched for."""
-        return (*self.team, *self.helpers) if self.team_is_asked else self.helpers
+        if self.team_is_asked:
+            return (*self.team, *self.helpers)
+        return self.helpers
 
     @property
     def agents(self) -> tuple[str, ...]:

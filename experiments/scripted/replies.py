@@ -23,8 +23,10 @@ def improvised(seed: int) -> Reply:
         for field in form_of(turn).fields:
             if field.optional and random.random() < LEFT_OUT:
                 continue
-            number = random.randint(1, 3) if field.many else 1
-            for _ in range(number):
+            count = 1
+            if field.many:
+                count = random.randint(1, 3)
+            for _ in range(count):
                 lines.append(f"{field.name}: {value_of(field, turn, random)}")
         return "\n".join(lines)
 
@@ -85,9 +87,10 @@ def value_of(field: Field, turn: Turn, random: Random) -> str:
         case Value.SHARE:
             return f"{random.random():.2f}"
         case Value.NUMBERS:
-            inputs = turn.task.inputs if turn.task else ()
-            candidates = [line for line in inputs if line.kind in (FieldKind.CANDIDATE, FieldKind.ANSWER)]
-            listed = len(candidates) or len(question.evidence)
+            listed = len(question.evidence)
+            if turn.task:
+                candidates = [line for line in turn.task.inputs if line.kind in (FieldKind.CANDIDATE, FieldKind.ANSWER)]
+                listed = len(candidates) or listed
             numbers = range(random.randint(1, 3))
             # One past the end on purpose: methods must survive a reference to nothing.
             return ", ".join(str(random.randint(1, listed + 1)) for _ in numbers)

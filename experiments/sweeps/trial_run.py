@@ -34,7 +34,7 @@ from experiments.sweeps.trial_steps import Report, Steps, Stepwise
 log = logging.getLogger(__name__)
 
 
-class Opened:
+class TrialInputs:
     """Data and judge shared by the trials of one process. The first trial opens them."""
 
     def __init__(self, shared: Shared) -> None:
@@ -49,36 +49,36 @@ class Opened:
             self.judge.close()
 
 
-async def run_trial(folder: Path, opened: Opened, each_step: bool) -> AsyncGenerator[Report, None]:
+async def run_trial(folder: Path, trial_inputs: TrialInputs, each_step: bool) -> AsyncGenerator[Report, None]:
     """Runs the folder's configuration from where its records end. Reports at the end.
 
     With `each_step` it reports after every training step too, and waits. Closing the iterator stops the trial.
     """
     run = RunFolder.open(folder)
     handler = run.keep_log()
-    last = Report()
+    latest = Report()
     try:
         # Closed with this iterator, and not when garbage is collected: it holds the trial's records open.
-        async with aclosing(_reports(run, opened, each_step)) as reports:
+        async with aclosing(_reports(run, trial_inputs, each_step)) as reports:
             async for report in reports:
-                last = report
+                latest = report
                 yield report
     # Reported and not raised: Tune would try again, and an error of the run itself would recur every time.
     except Exception as error:
         log.exception("the trial failed")
-        yield Report(last.steps, last.utility, failed=reason(error))
+        yield Report(latest.steps, latest.utility, failed=reason(error))
     finally:
         # The next trial in this process logs elsewhere.
         logging.getLogger().removeHandler(handler)
         handler.close()
 
 
-async def _reports(run: RunFolder, opened: Opened, each_step: bool) -> AsyncGenerator[Report, None]:
+async def _reports(run: RunFolder, trial_inputs: TrialInputs, each_step: bool) -> AsyncGenerator[Report, None]:
     config = read(run.config)
     plan = plan_of(config)
-    dataset, evidence = opened.data.of(plan)
+    dataset, evidence = trial_inputs.data.of(plan)
     # A new id for every attempt: agents may still hold half a discussion of an earlier one.
-    speaker = opened.shared.agents.speaker(uuid.uuid4().hex)
+    speaker = trial_inputs.shared.agents.speaker(uuid.uuid4().hex)
     with Recorder(run, Scoring(dataset)) as recorder:
         steps = Steps(run, plan, gated=each_step)
         # The trial's name is not unique in a W&B project, so the sweep's comes first; ids have 128 characters at most.
@@ -88,7 +88,7 @@ async def _reports(run: RunFolder, opened: Opened, each_step: bool) -> AsyncGene
         progress = Progress(Console(file=io.StringIO(), quiet=True))
         work = None
         try:
-            context = RunContext.of(plan, dataset, evidence, recorder, tracker, progress, speaker, opened.judge)
+            context = RunContext.of(plan, dataset, evidence, recorder, tracker, progress, speaker, trial_inputs.judge)
             makers = learner_makers(plan, evidence.store.encoder)
             learners = {method: Stepwise(make(), steps.gate) for method, make in makers.items()}
             # One after another where a trial may be ended after any step, or what it evaluates would be in vain.

@@ -33,7 +33,7 @@ from experiments.records.checkpoint import LEARNING
 from experiments.records.recorder import JUDGEMENTS, SCORES, RunFolder
 from experiments.records.trials import TRIALS
 from experiments.running.launching import Shared
-from experiments.sweeps.trial_run import Opened, run_trial
+from experiments.sweeps.trial_run import TrialInputs, run_trial
 from experiments.sweeps.trial_steps import Report
 
 ATTEMPTS = 5  # in a row: where machines are taken away, losses come in series and are no trial's fault
@@ -55,15 +55,15 @@ class TrialProcess(tune.Trainable):
     ) -> None:
         self._watcher = Watcher([os.getpid()], hung_s)
         self._loop = asyncio.new_event_loop()
-        self._opened = Opened(shared)
+        self._inputs = TrialInputs(shared)
         self._trials = trials
         self._each_step = each_step
-        self._reports = run_trial(trials / config["trial"], self._opened, each_step)
+        self._reports = run_trial(trials / config["trial"], self._inputs, each_step)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Goes over to another trial in this process (Tune's `reuse_actors`)."""
         self._end()
-        self._reports = run_trial(self._trials / new_config["trial"], self._opened, self._each_step)
+        self._reports = run_trial(self._trials / new_config["trial"], self._inputs, self._each_step)
         return True
 
     def step(self) -> dict[str, Any]:
@@ -73,7 +73,7 @@ class TrialProcess(tune.Trainable):
 
     def cleanup(self) -> None:
         self._end()
-        self._loop.run_until_complete(self._opened.close())
+        self._loop.run_until_complete(self._inputs.close())
         self._loop.close()
         self._watcher.close()
 
@@ -121,9 +121,9 @@ class Ends(tune.Callback):
         """True if a trial has recorded anything since the last call: steps, scores or judgements."""
         run = RunFolder(self._trials / name)
         files = [run.path / SCORES, run.path / JUDGEMENTS, *(graph.path / LEARNING for graph in run.all_learned())]
-        before = self._recorded.get(name, 0)
-        self._recorded[name] = max(before, sum(path.stat().st_size for path in files if path.exists()))
-        return self._recorded[name] > before
+        previous_bytes = self._recorded.get(name, 0)
+        self._recorded[name] = max(previous_bytes, sum(path.stat().st_size for path in files if path.exists()))
+        return self._recorded[name] > previous_bytes
 
     def _end(self, trial: Any, report: Report) -> None:
         name = trial.config["trial"]
