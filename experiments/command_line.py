@@ -71,6 +71,7 @@ def _in_folder(config: Config, work: Callable[[Any], bool], arguments: list[str]
     """Runs an experiment or a sweep in its folder. What ends it early is printed in one line, with how to resume."""
     from actors.runtime.remote import reason
     from experiments.config.references import resumption
+    from experiments.records import sinks
     from experiments.records.run_files import discard, disk_failure
     from experiments.runner import open_folder
 
@@ -88,9 +89,11 @@ def _in_folder(config: Config, work: Callable[[Any], bool], arguments: list[str]
     ending.line = f"ended at once{resume}\n"
     started = time.monotonic()
     try:
-        complete = work(folder)
-        if complete and config.explain.answers:
-            call("explain", str(folder.path), (), config.explain)
+        # The end of the W&B run, which may fail as well, is part of the work.
+        with sinks.failures() as failures:
+            complete = work(folder)
+            if complete and config.explain.answers:
+                call("explain", str(folder.path), (), config.explain)
     # Ctrl-C leaves a cancelled main task where another task failed at the same time.
     except (KeyboardInterrupt, asyncio.CancelledError):
         return _stopped(resume)
@@ -109,6 +112,8 @@ def _in_folder(config: Config, work: Callable[[Any], bool], arguments: list[str]
             raise
         logging.exception("the run failed")
         return _failed(f"{reason(error)}; the traceback is in {folder.log}{resume}", 1)
+    for line in failures.lines:
+        print(visible(as_called(line)))
     print(f"took {time.monotonic() - started:.1f} s")
     print(f"run: {visible(str(folder.path))}")
     return 0 if complete else 1

@@ -81,6 +81,8 @@ COMMANDS = {
     "export": "export.command:export",
     "table": "analysis.tables.of_runs:table_of",
     "explain": "attribution.explained_run:explain",
+    "report": "concluded_again:report",
+    "track": "concluded_again:track",
     "replay.from": "attribution.continued_discussion:continued",
     "lock": "commands:lock",
 }

@@ -91,7 +91,7 @@ class Tracker:
     `disabled` sends nothing and does not import W&B. `on_step` receives every training step as well. `trial_id` is the
     id of a trial of a sweep, whatever ids the environment names.
 
-    problem: the reason why W&B lacks a part of the run, in one line; empty where it has all.
+    problem: the reason why W&B lacks a part of the run, in one line with the remedy; empty where it has all.
     """
 
     def __init__(
@@ -154,9 +154,7 @@ class Tracker:
         thread.join(wait_s)
         hangs = thread.is_alive()
         if hangs:
-            self._fail(
-                f"W&B did not end within {wait_s:g} s and may lack the last of this run: sync {self._path} later"
-            )
+            self._fail(f"W&B did not end within {wait_s:g} s and may lack the last of this run")
 
         if self.problem:
             # Otherwise W&B would wait for its service again when this process exits.
@@ -188,8 +186,8 @@ class Tracker:
     def _fail(self, problem: str) -> None:
         """Keeps and logs the first problem: a call that is given up fails later, too."""
         if not self.problem:
-            self.problem = problem
-            log.warning("%s", problem)
+            self.problem = f"{problem}; send the run again with: python run.py track={self._path}"
+            log.warning("%s", self.problem)
 
 
 def _start(path: Path, config: dict[str, Any], settings: WandbSettings, trial_id: str | None) -> wandb.Run:

@@ -13,7 +13,7 @@ from experiments.datasets.item import Dataset, TitlesOf
 from experiments.planning.lock import departures, plan_lock, read_lock
 from experiments.planning.plan import Plan
 from experiments.planning.topologies import compared_pairs
-from experiments.records import usage
+from experiments.records import sinks, usage
 from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker
 
@@ -84,22 +84,24 @@ def conclude(
     agents.write(folder, discussions.agents)
     figures = []
     if config.figures.kind or (config.figures.kind is None and not trial):
-        from experiments.analysis.figures import draw, style  # they import matplotlib
+        with sinks.beside("the figures", folder.path):
+            from experiments.analysis.figures import draw, style  # they import matplotlib
 
-        with style.drawing(config.figures.style):
-            figures = draw.draw_run(folder, metrics, timed(config))
+            with style.drawing(config.figures.style):
+                figures = draw.draw_run(folder, metrics, timed(config))
     spent = usage.total(folder)
     tracker.summary(metrics, figures, spent)
     # Without its controls and the evaluations without the attack.
     last_method = methods[-1] if compared else methods[len(plan.methods) - 1]
-    reports.write_run_report(
-        folder,
-        metrics,
-        last_method,
-        figures,
-        counts=discussions.counts,
-        titles_of=titles_of,
-        seed=config.seed,
-        margin=margin,
-    )
+    with sinks.beside("the report", folder.path):
+        reports.write_run_report(
+            folder,
+            metrics,
+            last_method,
+            figures,
+            counts=discussions.counts,
+            titles_of=titles_of,
+            seed=config.seed,
+            margin=margin,
+        )
     return metrics, spent, run_notes.inconclusive(metrics)

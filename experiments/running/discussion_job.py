@@ -5,7 +5,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import ClassVar
 
-from actors.errors import visible
 from experiments.config.references import resumption_line
 from experiments.datasets.item import Dataset, TitlesOf
 from experiments.planning.plan import Job, Plan
@@ -109,7 +108,4 @@ class DiscussionJob(Job):
 
                 asyncio.run(discuss())
             is_conclusive = self.conclude(plan, folder, dataset, evidence.store.titles, tracker)
-        # Known only now: the end of the W&B run may fail as well.
-        if tracker.problem:
-            print(visible(tracker.problem))
         return is_conclusive

@@ -115,7 +115,7 @@ class GraphLearning:
         folder = self.context.recorder.run.learned(method).path
         for doubt in await learner.doubts():
             line = f"Warning: {method}: {doubt}"
-            log.warning(line)
+            log.info(line)
             self.context.progress.print(line, folded=True)
 
         # Also in a resumed run that has nothing left to learn: the frozen wiring is in memory only.

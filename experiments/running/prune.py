@@ -6,7 +6,7 @@ from experiments.analysis.scores import FinishedRun
 from experiments.analysis.tables.formats import write_tables
 from experiments.datasets.item import Dataset, TitlesOf
 from experiments.planning.plan import Plan
-from experiments.records import usage
+from experiments.records import sinks, usage
 from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker
 from experiments.running.conclude import conclude
@@ -42,5 +42,7 @@ class Prune(DiscussionJob):
         if "gains" in metrics:
             print()
             gains_table(metrics).print()
-        write_tables(folder.path, config.experiment, [FinishedRun(folder, {}, config.seed, metrics)], config.seed)
+        finished_run = FinishedRun(folder, {}, config.seed, metrics)
+        with sinks.beside("the tables", folder.path):
+            write_tables(folder.path, config.experiment, [finished_run], config.seed)
         return not lacking

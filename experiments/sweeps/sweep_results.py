@@ -21,6 +21,7 @@ from experiments.analysis.sweep_report import (
     write_sweep_report,
 )
 from experiments.analysis.tables.formats import write_tables
+from experiments.records import sinks
 from experiments.records.trials import read_results
 from experiments.running.conclude import timed
 from experiments.sweeps.expansion import Sweep
@@ -51,7 +52,7 @@ def conclude_sweep(
     rows = sweep_rows(trial_arms, results, config.seed)
     write(folder, rows, failed, config.experiment)
     has_times = config.sweep.parallel == 1 and timed(sweep.trials[0].config)
-    with style.drawing(config.figures.style):
+    with sinks.beside("the figures", folder, "resume"), style.drawing(config.figures.style):
         figures = [*figures, *draw.draw_sweep(folder, finished, trials, metric, has_times)]
 
     # An attacker's positions are repetitions of one setting, as seeds are; sweep.csv keeps them apart.
@@ -68,8 +69,9 @@ def conclude_sweep(
     table_files = write_tables(folder, config.experiment, trials, config.seed)
     tables = [*tables, *attack_tables(arms, finished, metric, config.seed)]
     settings_table = sweep_table(table_rows, metric, config.models_named, notes)
-    sections = sweep_sections(folder, results, metric, figures, settings_table, table_files, tables)
-    write_sweep_report(folder, sections)
+    with sinks.beside("the report", folder, "resume"):
+        sections = sweep_sections(folder, results, metric, figures, settings_table, table_files, tables)
+        write_sweep_report(folder, sections)
 
     print()
     brief = list(settings_table.brief)

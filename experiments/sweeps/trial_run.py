@@ -20,9 +20,9 @@ from actors.completions.cache import CachedModel
 from actors.runtime.remote import reason
 from experiments.config.saved import read
 from experiments.jobs import plan_of
+from experiments.records import sinks, tracking
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder, Scoring
-from experiments.records.tracking import Tracker
 from experiments.running import inputs
 from experiments.running.conclude import conclude
 from experiments.running.discussions import Discussions
@@ -57,12 +57,14 @@ async def run_trial(folder: Path, trial_inputs: TrialInputs, each_step: bool) ->
     run = RunFolder.open(folder)
     handler = run.keep_log()
     latest = Report()
+    failed_outputs = sinks.Failures()
+    logging.getLogger().addHandler(failed_outputs)
     try:
         # Closed with this iterator, and not when garbage is collected: it holds the trial's records open.
         async with aclosing(_reports(run, trial_inputs, each_step)) as reports:
             async for report in reports:
                 latest = report
-                yield report
+                yield replace(report, untracked="; ".join(failed_outputs.lines))
     # Reported and not raised: Tune would try again, and an error of the run itself would recur every time.
     except Exception as error:
         log.exception("the trial failed")
@@ -70,6 +72,7 @@ async def run_trial(folder: Path, trial_inputs: TrialInputs, each_step: bool) ->
     finally:
         # The next trial in this process logs elsewhere.
         logging.getLogger().removeHandler(handler)
+        logging.getLogger().removeHandler(failed_outputs)
         handler.close()
 
 
@@ -83,7 +86,7 @@ async def _reports(run: RunFolder, trial_inputs: TrialInputs, each_step: bool) -
         steps = Steps(run, plan, gated=each_step)
         # The trial's name is not unique in a W&B project, so the sweep's comes first; ids have 128 characters at most.
         wandb_id = re.sub(r"[^\w.-]", "-", f"{run.path.parent.parent.name}-{run.path.name}")[:128]
-        tracker = Tracker(run.path, asdict(config), config.wandb, wandb_id, steps.note)
+        tracker = tracking.Tracker(run.path, asdict(config), config.wandb, wandb_id, steps.note)
         # Silent: the sweep's driver shows the progress of all trials.
         progress = Progress(Console(file=io.StringIO(), quiet=True))
         work = None
@@ -106,7 +109,7 @@ async def _reports(run: RunFolder, trial_inputs: TrialInputs, each_step: bool) -
                 # No result, so nothing is ranked by it, and resuming the sweep asks the failed questions again.
                 yield replace(steps.report, utility=0.0, failed=lacking)
             else:
-                yield replace(steps.report, finished=True, untracked=tracker.problem)
+                yield replace(steps.report, finished=True)
         finally:
             # Stopped early, or closed with the process: no turn of this trial may outlive it.
             if work is not None and not work.done():

@@ -45,6 +45,7 @@ class OfflineRun:
         [self.path] = (run_folder / "wandb").glob("offline-run-*")
         [log] = self.path.glob("run-*.wandb")
         self.records = list(log_records(log))
+        self.id = log.stem.removeprefix("run-")
         self.summary: dict[str, Any] = {}
         self.artifacts: dict[str, list[str]] = {}
         for record in self.records:
@@ -71,3 +72,30 @@ class OfflineRun:
             if key.startswith("figures/") and key.endswith(".path"):
                 paths[key.removesuffix(".path")] = self.path / "files" / value
         return paths
+
+
+def assert_has_all_of(tracked: OfflineRun, folder: Path) -> None:
+    """Asserts that a W&B run has the tables, figures, graphs and summary values of a run folder."""
+    metrics = json.loads((folder / "metrics.json").read_text())
+    methods = tracked.tables["methods"]
+    assert methods["method"] == list(metrics["methods"])
+    assert methods["utility"] == [row["utility"] for row in metrics["methods"].values()]
+    assert set(methods) == {"method", *(name for row in metrics["methods"].values() for name in row)}
+
+    scores = [json.loads(line) for line in (folder / "scores.jsonl").read_text().splitlines()]
+    discussions = tracked.tables["discussions"]
+    recorded = {(scored["method"], scored["question"], scored["answer"]) for scored in scores}
+    assert set(zip(discussions["method"], discussions["question"], discussions["answer"], strict=True)) == recorded
+
+    assert {f"figures/{path.stem}" for path in (folder / "figures").glob("*.png")} == set(tracked.figures)
+    assert all(path.stat().st_size for path in tracked.figures.values())
+    for graph in (folder / "learned").glob("*"):
+        assert tracked.artifacts[f"{tracked.id[:80]}-{graph.name}"] == ["topology.graphml", "topology.json"]
+
+    groups = {**metrics["methods"], **metrics["paired"]}
+    for method, row in metrics.get("judged", {"methods": {}})["methods"].items():
+        groups[f"judged/{method}"] = row
+    for group, values in groups.items():
+        for name, value in values.items():
+            assert tracked.summary[f"{group}/{name}"] == value
+    assert tracked.summary["usage/calls"] > 0

@@ -1,10 +1,11 @@
 """`job=redundancy`: measures which edges can go (Definition 1 of M3Prune). Learners' cuts are compared with them."""
 
 import json
+from pathlib import Path
 
 from experiments.datasets.item import Dataset, TitlesOf
 from experiments.planning.plan import Plan
-from experiments.records import usage
+from experiments.records import sinks, usage
 from experiments.records.recorder import RunFolder
 from experiments.records.run_files import write_atomically
 from experiments.records.tracking import Tracker
@@ -31,10 +32,12 @@ class RedundancyJob(DiscussionJob):
 
     def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, titles_of: TitlesOf, tracker: Tracker) -> bool:
         """Draws the figure, logs the W&B summary and prints the tables, from redundancy.json."""
-        from experiments.studies.redundancy.redundancy_figure import draw_edge_effects  # imports matplotlib
-
         metrics = json.loads((folder.path / FILE).read_text())
-        figures = draw_edge_effects(folder, metrics)
+        figures: list[Path] = []
+        with sinks.beside("the figure", folder.path):
+            from experiments.studies.redundancy.redundancy_figure import draw_edge_effects  # imports matplotlib
+
+            figures = draw_edge_effects(folder, metrics)
         run_usage = usage.total(folder)
         # Put among the paired tests, which the tracker logs unchanged.
         groups = {f"redundancy/{kind}": row for kind, row in metrics["kinds"].items()}
