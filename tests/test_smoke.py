@@ -49,7 +49,7 @@ def test_the_offline_wandb_run_has_the_tables_figures_and_graphs_of_a_default_ru
     assert "W&B" not in printed
     tracked = OfflineRun(folder)
     assert_has_all_of(tracked, folder)
-    assert set(tracked.artifacts) == {f"{folder.name}-effects", f"{folder.name}-m3prune"}
+    assert {f"{folder.name}-effects", f"{folder.name}-m3prune"} <= set(tracked.artifacts)
     # A list of texts of any length.
     doubts = json.loads((folder / "metrics.json").read_text())["methods"]["effects"]["doubts"]
     assert tracked.tables["methods"]["doubts"][3] == " | ".join(doubts)[:MOST_CHARACTERS]
