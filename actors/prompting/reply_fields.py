@@ -206,7 +206,8 @@ def fields_in_json(text: str, names: Labels, cut_off: bool) -> tuple[str, list[F
         while text.startswith("{", end):
             value, end = decode(text, end)
             field_texts += fields_of(value, names)
-            end = len(text) - len(text[end:].lstrip(_BETWEEN_OBJECTS))
+            while end < len(text) and text[end] in _BETWEEN_OBJECTS:
+                end += 1
     if not field_texts:
         return preamble, fields_of(mended(text[len(preamble) :], cut_off), names)
 
