@@ -12,7 +12,7 @@ from actors.messages import Kind, Search, Source
 from retrieval import index
 from retrieval.embed import Vectors, make_encoder, max_sim, words_of
 from retrieval.index import vector_column
-from retrieval.store import SearchSpace, Store
+from retrieval.store import Store
 
 DIM = 24
 WORDS = "aran belo drava elme fiume gand harz iser jena kaub lahn main".split()
@@ -76,13 +76,6 @@ def test_search_ranks_as_brute_force_max_sim(tmp_path: Path, query: str) -> None
         (round(s, 4) for s in brute.values()), reverse=True
     )[:10]
     assert [hit.score for hit in found] == pytest.approx([brute[hit.source.id] for hit in found], abs=1e-5)
-
-
-def test_pools_kinds_and_what_is_withheld_are_kept_to(tmp_path: Path) -> None:
-    store = opened(tmp_path, texts())
-    found = store.search(Search("drava main", 9, mode="vector"), SearchSpace(pool=("d3", "d4"), withheld=("t3",)))
-    assert {hit.source.doc for hit in found} == {"d3", "d4"}
-    assert {hit.source.id for hit in found} == {"t23", "t43", "t4", "t24", "t44"}
 
 
 @pytest.mark.parametrize("mode", ["vector", "text", "hybrid"])

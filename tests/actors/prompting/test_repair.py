@@ -146,21 +146,12 @@ def test_with_choices_a_repair_asks_for_a_letter() -> None:
     assert repair.correction.endswith("Answer: <the letter of one choice: A or B>")
 
 
-async def test_what_was_read_at_first_is_kept() -> None:
-    message, asked = await taken(TURN, PERHAPS, "Enough: no")
+@pytest.mark.parametrize("repair", ["Enough: no", "no", "Enough: no\nSub-question: Something else?"])
+async def test_what_was_read_at_first_is_kept_and_only_what_was_asked_for_counts(repair: str) -> None:
+    message, asked = await taken(TURN, PERHAPS, repair)
     assert message.status is Status.OK
     assert sorted(message.fields) == [("Enough", "no"), ("Sub-question", "Who?")]
     assert (asked[1].rejected, message.calls) == (PERHAPS, 2)
-
-
-async def test_a_repair_may_be_as_short_as_a_value() -> None:
-    message, _ = await taken(TURN, PERHAPS, "no")
-    assert message.values("Enough") == ("no",)
-
-
-async def test_a_repair_that_repeats_the_whole_form_counts_for_what_was_asked() -> None:
-    message, _ = await taken(TURN, PERHAPS, "Enough: yes\nSub-question: Something else?")
-    assert sorted(message.fields) == [("Enough", "yes"), ("Sub-question", "Who?")]
 
 
 async def test_an_answer_keeps_its_reasoning_when_it_is_repaired() -> None:
@@ -189,15 +180,13 @@ async def test_an_optional_list_that_is_said_to_be_empty_or_left_out_needs_no_re
     assert len(asked) == 1
 
 
-async def test_an_optional_list_that_cannot_be_read_does() -> None:
-    message, asked = await taken(DRAW, "Enough: yes\nTriple: a bridge over water", "Triple: bridge | over | water")
-    assert message.fields == (("Enough", "yes"), ("Triple", "bridge | over | water"))
+@pytest.mark.parametrize(
+    ("repair", "triples"), [("Triple: bridge | over | water", ("bridge | over | water",)), ("Triple: none", ())]
+)
+async def test_an_optional_list_that_cannot_be_read_is_asked_for_again(repair: str, triples: tuple[str, ...]) -> None:
+    message, asked = await taken(DRAW, "Enough: yes\nTriple: a bridge over water", repair)
+    assert (message.values("Enough"), message.values("Triple")) == (("yes",), triples)
     assert asked[1].correction.endswith(in_lines(Form((TRIPLES,))))
-
-
-async def test_an_optional_list_may_be_said_to_be_empty_in_the_repair() -> None:
-    message, _ = await taken(DRAW, "Enough: yes\nTriple: a bridge over water", "Triple: none")
-    assert (message.status, message.fields) == (Status.OK, (("Enough", "yes"),))
 
 
 async def test_what_cannot_be_read_twice_was_not_said() -> None:

@@ -1,16 +1,13 @@
 """Replies as real models write them: what is stated is read, and nothing else is."""
 
-import string
-
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from actors.messages import Field, FieldKind, Message, Value
-from actors.prompting.answer_value import is_unknown
 from actors.prompting.form import ANSWER_FIELDS, Form, in_lines
 from actors.prompting.reply import parse_reply, read
-from actors.prompting.safe_text import clean, one_line
+from actors.prompting.safe_text import one_line
 from tests.actors.prompting.forms import FORMS
 
 THREE_LINES = "Reasoning: [t1] says so.\nAnswer: Tarn Hollow\nConfidence: 0.75"
@@ -228,22 +225,6 @@ def test_what_was_read_is_read_again_as_it_was(text: str, choices: tuple[str, ..
         assert parse_reply(fill_in(reply), choices) == reply
 
 
-CONTENT = st.one_of(st.text(max_size=200), st.lists(PIECES, max_size=20).map("".join)).map(clean).map(one_line)
-WORDS = st.text(string.ascii_letters + string.digits + "éß東", min_size=1, max_size=10)
-# Behind `Answer:` the word itself is the form once more, and a confidence is no part of an answer.
-ANSWER = (
-    st.lists(WORDS, min_size=1, max_size=4)
-    .map(" ".join)
-    .filter(lambda answer: not is_unknown(answer) and answer.lower() != "answer" and "confidence" not in answer.lower())
-)
-REPLIES = st.builds(stating, CONTENT, st.none() | ANSWER, st.none() | st.floats(0, 1).map(lambda value: value + 0.0))
-
-
-@given(REPLIES)
-def test_the_form_filled_in_is_read_as_it_was_meant(reply: Message) -> None:
-    assert parse_reply(fill_in(reply)) == reply
-
-
 REPEATED = r"""a * " '" { '" answer: \boxed{ \text{ ( $ ` _ \ confidence (confidence <think> </think> <answer>
 "answer":" 'answer':" {"answer":""".split()
 LEADS = ("", "Answer: ", "Reasoning: r\nAnswer: ", 'Answer: "', '{"answer": "', "Confidence: ")
@@ -265,8 +246,6 @@ LINES = [
     "2\n",
     "[2]\n",
 ]
-# Their fields are of all kinds, in one form as in several.
-WIDE = ("revise", "inspect")
 
 
 BESIDE = [" (B)", " — C", "the answer is B. ", "Tarn. It is so. ", "\\frac", '"answer": 1,', "Oh no, wait. ", "<B>"]
@@ -282,15 +261,13 @@ def test_a_reply_of_100_kb_is_read_at_once(piece: str) -> None:
         parse_reply(lead + piece * (100_000 // len(piece)), CHOICES if number % 2 else ())
 
 
+# Forms whose fields are of all kinds, and lists that begin with the label of one.
+TASKS = [("revise", "Answer: a\nTriple: "), ("inspect", "Answer: a\nTriple: ")]
+TASKS += [("pick", "Selected:\n"), ("parts", "Sub-questions:\n"), ("intents", "Intents:\n")]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("piece", [*LISTED, *LINES])
+@pytest.mark.parametrize("piece", [*LISTED, *LINES, "2, ", "1. Who?\nAnswer: a\n"])
 def test_a_tasks_reply_of_100_kb_is_read_at_once(piece: str) -> None:
-    for name in WIDE:
-        read(Form(FORMS[name]), "Answer: a\nTriple: " + piece * (100_000 // len(piece)))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("piece", ["2\n", "[2]\n", "2, ", "1. Who?\nAnswer: a\n"])
-def test_lists_of_100_kb_are_read_at_once(piece: str) -> None:
-    for name, lead in (("pick", "Selected:\n"), ("parts", "Sub-questions:\n"), ("intents", "Intents:\n")):
+    for name, lead in TASKS:
         read(Form(FORMS[name]), lead + piece * (100_000 // len(piece)))

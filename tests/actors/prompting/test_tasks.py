@@ -1,8 +1,6 @@
 """The reply to a task: what is read of each field, and that nothing is guessed where it cannot be read."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from actors.messages import Field, FieldKind, Heard, InputLine, Message, Modality, Question, Role, Task, Turn
 from actors.prompting.form import form_of
@@ -51,24 +49,6 @@ def test_the_fields_are_read_whatever_models_add_to_them(text: str) -> None:
 def test_what_must_be_there_and_is_not_is_a_fault(text: str, unread: list[str]) -> None:
     assert [fault.field.name for fault in read(FORM, text).faults] == unread
     assert reply_of(TURN, read(form_of(TURN), text)) is None
-
-
-@settings(deadline=None)
-@given(st.text(max_size=300))
-def test_any_text_is_read_as_what_was_asked_for_or_not_at_all(text: str) -> None:
-    reply = reply_of(TURN, read(form_of(TURN), text))
-    if reply is not None:
-        names = [name for name, _ in reply.fields]
-        assert {"Enough", "Sub-question"} <= {*names} <= {"Enough", "Sub-question", "Thought"}
-        assert all(value for _, value in reply.fields)
-        assert [value for name, value in reply.fields if name == "Enough"] in (["yes"], ["no"])
-
-
-def test_what_was_thought_is_not_said() -> None:
-    reply = reply_of(TURN, read(form_of(TURN), "<think>Enough: yes</think>Enough: no\nSub-question: Who?"))
-    assert reply is not None
-    assert reply.fields == (("Enough", "no"), ("Sub-question", "Who?"))
-    assert reply.answer is None
 
 
 def test_a_list_that_was_cut_off_is_not_read_and_what_stands_before_it_is() -> None:

@@ -74,34 +74,41 @@ def says(
     return Heard(Message(f"m-{agent}", agent, 1, content, answer, confidence), weight)
 
 
-@pytest.mark.parametrize(
-    ("question", "answer"),
-    [
-        ("Who directed Night Harbour?", "Paul Venn"),
-        ("In which town was Paul Venn born?", "Torley"),
-        ("In which year was Paul Venn born?", "1941"),
-        ("What role did Mira Holt play in Last Ferry?", "Captain Dole"),
-        ("In what year did Mira Holt appear in Paper Moon?", "1995"),
-        ("What color is the dog on the poster of Paper Moon?", "green"),
-        ("How many chairs are on the poster of Paper Moon?", "two"),
-        ("What is written on the poster of Night Harbour?", "COME HOME"),
-        ("What animal is on the poster of Paper Moon?", "dog"),
-    ],
-)
-def test_a_question_over_one_statement_is_answered_from_it(question: str, answer: str) -> None:
-    assert reply(request(question)).answer == answer
+ONE_STATEMENT = [
+    ("Who directed Night Harbour?", "Paul Venn"),
+    ("In which town was Paul Venn born?", "Torley"),
+    ("In which year was Paul Venn born?", "1941"),
+    ("What role did Mira Holt play in Last Ferry?", "Captain Dole"),
+    ("In what year did Mira Holt appear in Paper Moon?", "1995"),
+    ("What color is the dog on the poster of Paper Moon?", "green"),
+    ("How many chairs are on the poster of Paper Moon?", "two"),
+    ("What is written on the poster of Night Harbour?", "COME HOME"),
+    ("What animal is on the poster of Paper Moon?", "dog"),
+]
+LINKED = [
+    ("In which town was the director of Night Harbour born?", "Torley"),
+    ("In which year did Mira Holt appear in the film whose poster shows a green dog?", "1995"),
+    ("What colour are the boats on the poster of the film of 1988 with Mira Holt?", "red"),
+    ("Which film of Mira Holt has a yellow house on its poster?", "Last Ferry"),
+]
+COMPARED = [
+    ("Which film did Mira Holt appear in first: Last Ferry or Paper Moon?", "Paper Moon"),
+    ("Which film did Mira Holt appear in later, Night Harbour or Paper Moon?", "Paper Moon"),
+    (
+        "Which is the more recent film of Mira Holt: Paper Moon or the film with a yellow house on its poster?",
+        "Last Ferry",
+    ),
+    ("Which came earlier: the film directed by Paul Venn or Last Ferry?", "Night Harbour"),
+]
+YES_OR_NO = [
+    ("Is there a green dog on the poster of Paper Moon?", "yes"),
+    ("Is there a red dog on the poster of Paper Moon?", "no"),
+    ("Was Paul Venn born in Torley?", "yes"),
+]
 
 
-@pytest.mark.parametrize(
-    ("question", "answer"),
-    [
-        ("In which town was the director of Night Harbour born?", "Torley"),
-        ("In which year did Mira Holt appear in the film whose poster shows a green dog?", "1995"),
-        ("What colour are the boats on the poster of the film of 1988 with Mira Holt?", "red"),
-        ("Which film of Mira Holt has a yellow house on its poster?", "Last Ferry"),
-    ],
-)
-def test_statements_are_linked_over_a_name_that_they_share(question: str, answer: str) -> None:
+@pytest.mark.parametrize(("question", "answer"), [*ONE_STATEMENT, *LINKED, *COMPARED, *YES_OR_NO])
+def test_a_question_is_answered_from_statements_that_share_names(question: str, answer: str) -> None:
     assert reply(request(question)).answer == answer
 
 
@@ -124,34 +131,6 @@ def test_the_reasoning_names_its_evidence() -> None:
     numbers = {source.id: n for n, source in enumerate(EVERYTHING, 1)}
     assert f"[{numbers['p1']}]" in content
     assert f"[{numbers['p2']}]" in content
-
-
-@pytest.mark.parametrize(
-    ("question", "answer"),
-    [
-        ("Which film did Mira Holt appear in first: Last Ferry or Paper Moon?", "Paper Moon"),
-        ("Which film did Mira Holt appear in later, Night Harbour or Paper Moon?", "Paper Moon"),
-        (
-            "Which is the more recent film of Mira Holt: Paper Moon or the film with a yellow house on its poster?",
-            "Last Ferry",
-        ),
-        ("Which came earlier: the film directed by Paul Venn or Last Ferry?", "Night Harbour"),
-    ],
-)
-def test_a_comparison_is_made_on_the_numbers_of_both(question: str, answer: str) -> None:
-    assert reply(request(question)).answer == answer
-
-
-@pytest.mark.parametrize(
-    ("question", "answer"),
-    [
-        ("Is there a green dog on the poster of Paper Moon?", "yes"),
-        ("Is there a red dog on the poster of Paper Moon?", "no"),
-        ("Was Paul Venn born in Torley?", "yes"),
-    ],
-)
-def test_yes_or_no(question: str, answer: str) -> None:
-    assert reply(request(question)).answer == answer
 
 
 def test_a_question_for_several_gets_all_that_stand_equally_well() -> None:
@@ -223,15 +202,6 @@ def test_a_colleague_of_the_text_tells_which_picture_to_read() -> None:
     asked = "What colour are the boats on the poster of the film that Paul Venn directed?"
     said = says("Night Harbour", "Night Harbour is a film directed by Paul Venn.", confidence=0.4)
     assert reply(request(asked, modality=Modality.VISUAL, heard=(said,))).answer == "red"
-
-
-def test_a_decision_without_evidence_follows_the_better_supported_answer() -> None:
-    heard = (
-        says("Ida Krone", agent="x1", weight=0.3),
-        says("Jon Abel", agent="x2", weight=0.35),
-        says("Jon Abel", agent="x3", weight=0.35),
-    )
-    assert reply(request("Who directed it?", (), heard=heard)).answer == "Jon Abel"
 
 
 def test_the_same_request_gets_the_same_completion_from_any_reader() -> None:

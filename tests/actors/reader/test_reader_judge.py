@@ -72,10 +72,7 @@ def test_one_answer_is_graded_by_its_words_and_numbers(gold: str, answer: str, g
 )
 def test_a_list_needs_all_its_parts_and_no_others(answer: str, grade: int) -> None:
     assert graded("red", "white", answer=answer) == grade
-
-
-def test_fewer_than_half_of_a_list_is_mostly_wrong() -> None:
-    assert graded("red", "white", "blue", answer="blue") == 2
+    assert graded("red", "white", "blue", answer="blue") == 2, "fewer than half"
 
 
 @pytest.mark.parametrize(("answer", "grade"), [("cat", 5), ("Cat.", 5), ("black cat", 1), ("dog", 1)])
