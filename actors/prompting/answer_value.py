@@ -114,8 +114,10 @@ def is_unknown(answer: str) -> bool:
 
 def _kind_of(word: str) -> str:
     """Returns the letter of a word's kind, a capital for words with one and for short words; `x` for a name."""
+    letter = "x"
     kind = _KIND.fullmatch(word.casefold())
-    letter = kind.lastgroup[0] if kind and kind.lastgroup else "x"
+    if kind and kind.lastgroup:
+        letter = kind.lastgroup[0]
     if len(word) <= 3:
         return letter.replace("x", "f").upper()
     return letter.upper() if word[0].isupper() else letter

@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 from actors.messages import Field, FieldKind, Question, Turn, Value, wire
@@ -120,8 +121,10 @@ def form_of(turn: Turn) -> Form:
 
 def places(question: Question) -> dict[str, int]:
     """Numbers the sources by id. Those of the question's order come first, then others, such as an attacker's."""
-    ids = dict.fromkeys((*question.order, *(source.id for source in question.evidence)))
-    return {id: place for place, id in enumerate(ids, 1)}
+    numbers: dict[str, int] = {}
+    for id in (*question.order, *map(attrgetter("id"), question.evidence)):
+        numbers.setdefault(id, len(numbers) + 1)
+    return numbers
 
 
 def letters(choices: Sequence[str]) -> list[str]:
@@ -184,10 +187,13 @@ def _example(field: Field, choices: Sequence[str]) -> str:
         return _example_of_parts(PAIR, PAIR)
     if field.value is Value.TRIPLE:
         # An object for each form in `a | b | c, or d | e | f`; else one with the names of its parts.
-        forms = [form.split(" | ") for form in field.asks.split(", or ")]
-        if any(len(parts) != len(TRIPLE) for parts in forms):
-            return _example_of_parts(TRIPLE, TRIPLE)
-        return ",".join(_example_of_parts(TRIPLE, parts) for parts in forms)
+        examples: list[str] = []
+        for form in field.asks.split(", or "):
+            parts = form.split(" | ")
+            if len(parts) != len(TRIPLE):
+                return _example_of_parts(TRIPLE, TRIPLE)
+            examples.append(_example_of_parts(TRIPLE, parts))
+        return ",".join(examples)
     return _compact(text)
 
 
@@ -202,8 +208,11 @@ def schema(form: Form, max_tokens: int | None = None) -> str:
     Lists are as long as `max_tokens` allow, and numbers end with the highest one shown: small models under a schema go
     on with a list until they are cut off.
     """
-    room = None if max_tokens is None else max(1, max_tokens // _ITEM_TOKENS)
-    return json.dumps(_object({key(field): _schema_of(field, form, room) for field in form.fields}))
+    room = None
+    if max_tokens is not None:
+        room = max(1, max_tokens // _ITEM_TOKENS)
+    properties = {key(field): _schema_of(field, form, room) for field in form.fields}
+    return json.dumps(_object(properties))
 
 
 def _schema_of(field: Field, form: Form, room: int | None) -> dict[str, Any]:
@@ -215,7 +224,8 @@ def _schema_of(field: Field, form: Form, room: int | None) -> dict[str, Any]:
     array: dict[str, Any] = {"type": "array", "items": value}
     if not field.may_be_left_out:  # a list that is left out is empty
         array["minItems"] = 1
-    most = field.most or (room if field.many else form.shown)
+    highest = room if field.many else form.shown
+    most = field.most or highest
     if most is not None:
         array["maxItems"] = most
     return array
@@ -231,11 +241,16 @@ def _schema_of_value(field: Field, form: Form) -> dict[str, Any]:
         if field.value is Value.CALL:
             parts["tool"] = _string(field.tools)
         return _object(parts)
-    return _string(letters(form.choices) if field.value is Value.ANSWER else field.values)
+    if field.value is Value.ANSWER:
+        return _string(letters(form.choices))
+    return _string(field.values)
 
 
 def _string(options: Sequence[str] = ()) -> dict[str, Any]:
-    return {"type": "string", "enum": list(options)} if options else {"type": "string"}
+    string: dict[str, Any] = {"type": "string"}
+    if options:
+        string["enum"] = list(options)
+    return string
 
 
 def _object(properties: dict[str, Any]) -> dict[str, Any]:

@@ -144,8 +144,11 @@ def own_part(turn: Turn, role: Role, recalled: Sequence[Message], settings: Agen
     the model, except for `settings.budget_words`, which are divided among the colleagues' reasoning by weight.
     """
     # A turn that is both remembered and heard occurs once, as the agent's own with a weight.
-    messages = {heard.message.id: heard.message for heard in turn.heard}
-    weights = {heard.message.id: heard.weight for heard in turn.heard}
+    messages: dict[str, Message] = {}
+    weights: dict[str, float] = {}
+    for heard in turn.heard:
+        messages[heard.message.id] = heard.message
+        weights[heard.message.id] = heard.weight
     total_weight = sum(weights.values())
     own_messages: dict[str, Message] = {}
     for message in recalled:

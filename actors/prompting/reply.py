@@ -118,6 +118,7 @@ def read(form: Form, text: str, cut_off: bool = False, full_form: Form | None = 
 
     is_any_read = any(isinstance(outcome, tuple) for outcome in outcomes.values())
     is_reached = True
+    reason_of_absence = _CUT_OFF if cut_off else "it is missing"
     values: list[tuple[str, str]] = []
     faults: list[FieldFault] = []
     for field in form.fields:
@@ -126,7 +127,7 @@ def read(form: Form, text: str, cut_off: bool = False, full_form: Form | None = 
             is_reached = False
         # Where no field is read, optional ones are missing too, and where the reply was cut off before them.
         if outcome is None and not (is_any_read and is_reached and field.optional):
-            outcome = FieldFault(field, _CUT_OFF if cut_off else "it is missing")
+            outcome = FieldFault(field, reason_of_absence)
         if isinstance(outcome, FieldFault):
             faults.append(outcome)
         else:
@@ -152,12 +153,14 @@ def read_field(field: Field, field_texts: Sequence[FieldText], choices: tuple[st
             outcomes.append(outcome)
 
     values = {outcome for outcome in outcomes if isinstance(outcome, tuple)}
+    if not outcomes:
+        return None
     if field.many and values:
         return joined(field, outcomes)
     # Two different values contradict each other, except in texts, of which the later one is the better.
     if len(values) > 1 and (field.values or field.value in (Value.ANSWER, Value.NUMBERS)):
         return FieldFault(field, "there are two different ones")
-    return outcomes[-1] if outcomes else None
+    return outcomes[-1]
 
 
 def joined(field: Field, outcomes: Sequence[Values | FieldFault]) -> Outcome:
@@ -196,9 +199,12 @@ def taken_back(
         field = field_text.field
         is_read = isinstance(outcomes[field.name], tuple)
         if is_read and not is_long(field) and field.value is not Value.SHARE:
-            decided = field if last_texts[field.name] is field_text else None
+            decided = None
+            if last_texts[field.name] is field_text:
+                decided = field
         if decided is None:
             continue
+
         is_restated = partial(restates, decided, outcomes[decided.name], choices)
         if not takes_nothing_back(lines_behind(field_text), is_restated):
             faults[decided.name] = FieldFault(decided, "text that follows it may change it")

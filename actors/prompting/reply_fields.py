@@ -77,12 +77,13 @@ class Labels:
     def field_text(self, line: str) -> FieldText | None:
         """Reads a line that begins with a label, or a row of a table of triples. None for any other line."""
         label = _LABEL.match(line)
-        field = self.field(label["name"]) if label else None
-        if label is None or field is None or (label["value"] is None and not _HEADING.match(line)):
+        field = None
+        if label and (label["value"] is not None or _HEADING.match(line)):
+            field = self.field(label["name"])
+        if label is None or field is None:
             triple_field = self._fields.get(FieldKind.TRIPLE.casefold())
-            if triple_field and line.lstrip().startswith("|"):
-                return FieldText(triple_field, [line])
-            return None
+            is_row = line.lstrip().startswith("|")
+            return FieldText(triple_field, [line]) if triple_field and is_row else None
 
         value = (label["value"] or "").strip()
         if "|" in label["marks"]:
@@ -258,7 +259,9 @@ def field_in_sentences(text: str, form: Form, field: Field) -> FieldText | None:
         for field_text in field_texts:
             field_text.lines[:1] = SENTENCE_ENDS.split(field_text.lines[0])
             answers.add(field_text.lines[0].rstrip(" .,;("))
-        return field_texts[-1] if len(answers) == 1 else None
+        if len(answers) > 1:
+            return None
+        return field_texts[-1]
 
     lines = [line for line in text.split("\n") if line.strip()]
     if not lines or not (field.values or field.value is Value.ANSWER):
