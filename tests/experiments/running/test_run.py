@@ -51,7 +51,7 @@ def test_the_run_folder_holds_all_that_it_should(finished: Path) -> None:
     columns += " turns read_at_once read_after_repair repairs repair_tokens repair_share"
     learned = {graph.name for graph in RunFolder(finished).all_learned()}
     for name, row in metrics["methods"].items():
-        source = ["learned_from", "doubts", "surrogate", "confirmed"] if name == "effects" else []
+        source = ["doubts", "surrogate", "confirmed"] if name == "effects" else []
         assert row.keys() == {*columns.split(), *(["training_tokens", "monitor", *source] if name in learned else [])}
     for graph in RunFolder(finished).all_learned():
         turns = [turn for stage in (1, 2) for trace in graph.traces(f"train-{stage}") for turn in trace.turns]
