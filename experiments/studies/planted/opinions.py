@@ -149,17 +149,23 @@ class OpinionTeam:
             earlier_answers = answers
             earlier_beliefs = beliefs
 
-        readers = torch.tensor(wirings.decision).float()
-        number = readers.sum(1, keepdim=True)
-        # The decision agent weighs all messages alike.
         messages_read = earlier_beliefs if scenario.passes_on_beliefs else earlier_answers
-        pull = model.conformity * _blend(readers / number.clamp(min=1), messages_read)
-        pull += model.decision_pull * one_hot(questions.decision[index], model.options)
-        pull += (model.noise + model.distraction * number.sqrt()) * questions.decision_sway[index]
+        decisions = self._decide(questions, index, wirings, messages_read)
         # Draws for scores that do not depend on messages. Graphs that are compared speak in one order in every step.
         identity = np.ascontiguousarray(wirings.order).tobytes() + index.numpy().tobytes()
         generator = self._generator("chance", zlib.crc32(identity))
-        return scenario.graded(scores, (pull.argmax(1) == 0).float(), model, generator)
+        return scenario.graded(scores, (decisions == 0).float(), model, generator)
+
+    def _decide(self, questions: OpinionQuestions, index: Tensor, wirings: Wirings, messages: Tensor) -> Tensor:
+        """Answers of the decision agent [k], from the agents' last messages [k, agents, options]."""
+        model = self.model
+        readers = torch.tensor(wirings.decision).float()
+        number = readers.sum(1, keepdim=True)
+        # It weighs all messages alike.
+        pull = model.conformity * _blend(readers / number.clamp(min=1), messages)
+        pull += model.decision_pull * one_hot(questions.decision[index], model.options)
+        pull += (model.noise + model.distraction * number.sqrt()) * questions.decision_sway[index]
+        return pull.argmax(1)
 
     def _generator(self, *key: str | int) -> Generator:
         return Generator().manual_seed(derive_seed(self.seed, "opinions", *key))

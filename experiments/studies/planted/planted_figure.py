@@ -55,14 +55,14 @@ def draw_curves(folder: Path, summaries: Sequence[PlantedSummary]) -> list[Path]
 def _draw_curve(axes: Axes, summary: PlantedSummary, measure: str, place: int) -> None:
     """Draws the line of one learner, its 95% interval behind it."""
     points = _points(summary, measure)
+    if not points:
+        return
     costs = [summary.measures[f"spent@{questions}"][0] / 1000 for questions in points]
-    means = [mean for mean, _, _ in points.values()]
-    low = [low for _, low, _ in points.values()]
-    high = [high for _, _, high in points.values()]
+    means, low, high = zip(*points.values(), strict=True)
     axes.plot(costs, means, markersize=3, label=summary.learner, **line_look(place))
     axes.fill_between(costs, low, high, color=colour(place), alpha=0.15, linewidth=0)
     # Budgets are multiples of the paper's.
-    if costs and costs[-1] > 20 * costs[0]:
+    if costs[-1] > 20 * costs[0]:
         axes.set_xscale("log")
 
 
