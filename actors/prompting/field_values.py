@@ -161,7 +161,9 @@ def read_numbers(field: Field, text: str) -> Outcome:
 
 def none(field: Field) -> Outcome:
     """Reads a field that is stated to be empty."""
-    return () if field.optional else FieldFault(field, "it is empty")
+    if field.optional:
+        return ()
+    return FieldFault(field, "it is empty")
 
 
 def states_none(field: Field, text: str) -> bool:
@@ -192,9 +194,11 @@ def list_items(field_text: FieldText) -> list[str]:
         is_row = field.value is Value.TRIPLE and "|" in text
         is_item = is_row or (is_listed and not is_apart) or BULLET.match(line) or not items
         if answer:
-            # A bar too many where it is not certain to which question the answer is.
-            is_certain = answer["answer"] and not answer["number"]
-            items[-1] += f" | {answer['answer']}" if is_certain else " | ? | ?"
+            if answer["answer"] and not answer["number"]:
+                items[-1] += f" | {answer['answer']}"
+            else:
+                # A bar too many: it is not certain to which question the answer is.
+                items[-1] += " | ? | ?"
         elif is_item:
             items.append(text)
             is_apart = False
@@ -221,8 +225,10 @@ def read_items(field: Field, items: Sequence[str]) -> Outcome:
         if field.value is Value.TRIPLE:
             is_form = _PART_NAMES.fullmatch(text)
             text = _CITED.sub("", _BRACKETED.sub(r"\1", _CITED.sub("", text))).rstrip(" .;,")
+        parts: list[str] = []
         match = _ITEMS[field.value].fullmatch(text)
-        parts = list(filter(None, match.groups())) if match else []
+        if match:
+            parts += filter(None, match.groups())
         if is_form or not text.strip(" :;,") or any(map(PLACEHOLDER.fullmatch, parts)):
             continue
 

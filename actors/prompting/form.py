@@ -108,8 +108,9 @@ def quoted(text: str) -> str:
 def form_of(turn: Turn) -> Form:
     """Returns the form of the reply to a turn: its task's, or that of an answer."""
     if turn.task is None:
-        # Where amounts are compared, one without its scale is another answer.
-        fields = AMOUNT_FIELDS if turn.question.compared == "amounts" else ANSWER_FIELDS
+        fields = ANSWER_FIELDS
+        if turn.question.compared == "amounts":  # one without its scale is another answer
+            fields = AMOUNT_FIELDS
         return Form(fields, turn.question.choices)
 
     shown = None
@@ -273,4 +274,6 @@ def _compact(value: object) -> str:
 
 def _either(values: Sequence[str]) -> str:
     *first, last = values
-    return f"{', '.join(first)} or {last}" if first else last
+    if not first:
+        return last
+    return f"{', '.join(first)} or {last}"

@@ -28,7 +28,9 @@ def likelihoods(form: Form, reply: Message, completion: Completion) -> tuple[tup
             value = value or reply.answer
         elif field.many or not field.values:
             continue
-        logs = _logs_of(field, value, form.choices, completion) if value else []
+        if not value:
+            continue
+        logs = _logs_of(field, value, form.choices, completion)
         if logs:
             is_free = field.value is Value.ANSWER and not form.choices
             number = len(logs) if is_free else 1
@@ -97,4 +99,6 @@ def pieces(decode: Callable[[Sequence[int]], str], ids: Sequence[int], text: str
             end = max(begin, len(beginning))
         parts.append(text[begin:end])
         begin = end
-    return [*parts, text[begin:]] if ids else []
+    if ids:
+        parts.append(text[begin:])
+    return parts

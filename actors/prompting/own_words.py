@@ -109,5 +109,6 @@ def _instead_of(mark: re.Match[str], is_field: Callable[[str], object]) -> str:
         if not may_begin_thought:
             return mark[0]
     # MedGemma puts its thoughts between `<unused94>` and `<unused95>`.
-    is_end = re.search(r"/|end|close|unused95", label)
-    return _THOUGHT_ENDS if is_end else _THOUGHT_BEGINS
+    if re.search(r"/|end|close|unused95", label):
+        return _THOUGHT_ENDS
+    return _THOUGHT_BEGINS

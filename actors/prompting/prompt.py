@@ -187,8 +187,9 @@ def own_part(turn: Turn, role: Role, recalled: Sequence[Message], settings: Agen
 
 
 def _input_lines(inputs: Sequence[InputLine]) -> list[str]:
-    lines = [safe_line(input.line) for input in inputs]
-    return [GIVEN, *lines] if lines else []
+    if not inputs:
+        return []
+    return [GIVEN, *(safe_line(input.line) for input in inputs)]
 
 
 def _weights(remarks: Sequence[Remark], brief: bool) -> str:
