@@ -266,6 +266,12 @@ def test_regimes_are_measured_at_each_budget_and_own_answers_teach_the_policy_gr
     assert sum(outcomes["more steps"].spent.values()) != sum(outcomes["m3prune"].spent.values())
 
 
+def test_a_regime_that_no_budget_fits_is_left_out() -> None:
+    settings = replace(SMALL, learners=[], truth=400, evaluated=20, budgets=[REGIMES["more steps"].most + 1])
+    outcomes = explore(worlds(settings, 5)[0], configured(settings, PruningSettings(steps=2), 2), TINY)
+    assert {outcome.learner for outcome in outcomes if outcome.spent} == REGIMES.keys() - {"more steps"}
+
+
 def test_turns_that_hear_the_same_are_one_turn() -> None:
     drawn = random_wirings(OpinionTeam(TINY, seed=1), 2, draw=0)
     alone = [
