@@ -63,7 +63,10 @@ class Findings:
         return list(relevant)
 
     def searches(self) -> list[str]:
-        """Lists things to look up: names that the best chain adds, then the question's parts."""
+        """Lists things to look up: names that the best chain adds, then the question's parts. None where the answer
+        needs no more evidence."""
+        if self.suffices:
+            return []
         searches = [value for name, value in self.fields if name in SEARCHES]
         # The first node of a plan is the question itself.
         given_searches = self.lines(FieldKind.QUERY) + self.lines(FieldKind.NODE)[1:]

@@ -67,7 +67,6 @@ def values_of(field: Field, findings: Findings) -> Iterable[str]:
 def choice(field: Field, findings: Findings) -> str:
     """Returns one of the values that the form allows. The last of them denies, or ends something."""
     values = field.values
-    searches = [] if findings.suffices else findings.searches()
     match field.kind:
         case FieldKind.TYPE:
             return next_step(findings)
@@ -79,6 +78,7 @@ def choice(field: Field, findings: Findings) -> str:
                     return name
             return values[-1]
         case FieldKind.ACTION:
+            searches = findings.searches()
             return tool_for(searches[0], values) if searches else values[-1]
         case FieldKind.RELEVANT:
             affirmed = findings.bears
@@ -96,7 +96,7 @@ def choice(field: Field, findings: Findings) -> str:
 
 def next_step(findings: Findings) -> NodeType:
     """Returns the type of a plan's next node: searches until the evidence suffices, then an answer, then the end."""
-    if findings.searches() and not findings.suffices:
+    if findings.searches():
         return NodeType.RETRIEVAL
     for node in findings.lines(FieldKind.NODE):
         if node.text.startswith(NodeType.ANSWER):
@@ -220,8 +220,7 @@ def texts(field: Field, findings: Findings) -> list[str]:
         case FieldKind.QUERY | FieldKind.SUB_QUESTION if field.optional and findings.suffices:
             return []
         case FieldKind.QUERY | FieldKind.SUB_QUESTION | FieldKind.INSTRUCTION:
-            searches = [] if findings.suffices else findings.searches()
-            return [*searches, findings.question]
+            return [*findings.searches(), findings.question]
         case FieldKind.CANDIDATE:
             return list(filter(None, findings.colleagues.values())) or ["unknown"]
         case FieldKind.ENTITY | FieldKind.KEYWORD:

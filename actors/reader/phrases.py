@@ -256,14 +256,14 @@ def _name_fit(name: str, form: QuestionForm, kinds: Kinds) -> float:
     if name_kinds & kinds_asked_for:
         return 1.0
 
-    shaped = True
+    has_shape = True
     if form.answer_type is AnswerType.PERSON:
-        shaped = 2 <= len(key.split()) <= 4 and not _NO_PERSON.search(key)
+        has_shape = 2 <= len(key.split()) <= 4 and not _NO_PERSON.search(key)
     elif form.answer_type is AnswerType.PLACE:
-        shaped = len(key.split()) <= 3
+        has_shape = len(key.split()) <= 3
     if name_kinds:
-        return 0.35 if shaped else 0.15
-    return 0.6 if shaped else 0.25
+        return 0.35 if has_shape else 0.15
+    return 0.6 if has_shape else 0.25
 
 
 def _things(text: str, form: QuestionForm) -> list[Span]:
