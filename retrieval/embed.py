@@ -8,6 +8,7 @@ import math
 import re
 import unicodedata
 from array import array
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -25,6 +26,7 @@ from actors.messages import Kind, Source
 from actors.pictures import read_picture
 
 Vectors = npt.NDArray[np.float32]
+Places = npt.NDArray[np.intp]
 
 VECTOR = "vector"
 PICTURE_VECTOR = "picture_vector"
@@ -37,6 +39,7 @@ _UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\
 _WORD = re.compile(rf"[{_UNSPACED}]+|[^\W{_UNSPACED}]+")
 _UNSPACED_LETTER = re.compile(f"[{_UNSPACED}]")
 ENCODED_AT_ONCE = 256  # texts of the lexical encoder; more take more memory and are no faster
+CODE_BYTES = 4
 LONG_TEXT = 50_000  # words, more than a model with a limit reads
 
 
@@ -157,18 +160,20 @@ class LexicalEncoder:
 
     def _encode(self, texts: Sequence[str]) -> Vectors:
         """Encodes texts, all with the same few calls: shape (n, dim)."""
-        word_numbers: dict[str, int] = {}
-        # Of every word of every text, in order: its number, and the text that it is in.
-        words: list[int] = []
+        # Of each word of each text: the word, the text's number, and a weight.
+        words: list[str] = []
         rows: list[int] = []
+        frequencies: list[float] = []
         for row, text in enumerate(texts):
-            text_words = _words(folded(text))
-            words += [word_numbers.setdefault(word, len(word_numbers)) for word in text_words]
-            rows += [row] * len(text_words)
+            for word, count in Counter(_words(folded(text))).items():
+                words.append(word)
+                rows.append(row)
+                frequencies.append(1 + math.log(count))
 
-        sums = np.zeros((len(texts), self.dim))
-        if words:
-            sums = _sums_by_row(list(word_numbers), np.array(words), np.array(rows), shape=sums.shape)
+        codes, weights, sizes = _features(words, self.dim)
+        weights *= np.repeat(np.array(frequencies, dtype=np.float32), sizes)
+        cells = (codes >> 1) + np.repeat(np.array(rows, dtype=np.intp) * self.dim, sizes)
+        sums = np.bincount(cells, weights, minlength=len(texts) * self.dim).reshape(-1, self.dim)
         # A picture without a caption, or all features cancelled.
         sums[~sums.any(axis=1), 0] = 1.0
         lengths = np.array([np.linalg.norm(row_sums) for row_sums in sums])
@@ -353,46 +358,17 @@ def _words(text: str) -> list[str]:
     return divided_words
 
 
-def _sums_by_row(
-    vocabulary: Sequence[str],
-    words: npt.NDArray[np.intp],
-    rows: npt.NDArray[np.intp],
-    shape: tuple[int, int],
-) -> npt.NDArray[np.float64]:
-    """Sums the features of the words of each row: shape (rows, dim).
-
-    words, rows: of each word its place in the vocabulary, and its row, in order.
-    """
-    codes, weights, sizes = _features(vocabulary, shape[1])
-    # Each word of a row once, with its count. The order of first use decides the last bit of a sum.
-    _, firsts, counts = np.unique(rows * len(vocabulary) + words, return_index=True, return_counts=True)
-    order = np.argsort(firsts)
-    words = words[firsts[order]]
-    rows = rows[firsts[order]]
-    frequencies = np.array([1 + math.log(count) for count in range(1, counts.max() + 1)], dtype=np.float32)
-
-    # The places of the features of each of these words.
-    row_sizes = sizes[words]
-    offsets = (np.cumsum(sizes) - sizes)[words] - (np.cumsum(row_sizes) - row_sizes)
-    places = np.repeat(offsets, row_sizes) + np.arange(row_sizes.sum())
-
-    cells = (codes[places] >> 1) + np.repeat(rows * shape[1], row_sizes)
-    weights = weights[places] * np.repeat(frequencies[counts[order] - 1], row_sizes)
-    sums: npt.NDArray[Any] = np.bincount(cells, weights, minlength=shape[0] * shape[1])
-    return sums.reshape(shape)
-
-
-def _features(vocabulary: Sequence[str], dim: int) -> tuple[npt.NDArray[np.uint32], Vectors, npt.NDArray[np.intp]]:
-    """Returns the codes of all features of one word after the other, their signed weights, and their number by word.
+def _features(words: Sequence[str], dim: int) -> tuple[Places, Vectors, Places]:
+    """Returns the codes of the features of one word after the other, their signed weights, and their number by word.
 
     Of the features of a word, the first is the word, the others are its n-grams.
     """
-    codes_by_word = [_codes(word, dim) for word in vocabulary]
-    codes = np.frombuffer(b"".join(codes_by_word), dtype=np.uint32)
-    sizes = np.array([len(word_codes) for word_codes in codes_by_word]) // codes.itemsize
+    codes_by_word = [_codes(word, dim) for word in words]
+    codes = np.frombuffer(b"".join(codes_by_word), dtype=np.uint32).astype(np.intp)
+    sizes = np.array([len(word_codes) for word_codes in codes_by_word], dtype=np.intp) // CODE_BYTES
     gram_weights = (GRAMS / np.sqrt(np.maximum(1, sizes - 1))).astype(np.float32)
     # Beyond eight letters a longer word is hardly a rarer one.
-    lengths = np.array([min(len(word), 8) for word in vocabulary])
+    lengths = np.array([min(len(word), 8) for word in words])
     rarities = (lengths**RARITY).astype(np.float32)
 
     weights = np.repeat(gram_weights, sizes)
