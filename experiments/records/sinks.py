@@ -1,4 +1,4 @@
-"""Outputs beside a run's records: W&B, figures, reports, tables, the completion cache.
+"""Outputs next to a run's records: W&B, figures, reports, tables, the completion cache.
 
 A failure of theirs ends no run. It is in the run's log with its traceback, and the terminal names it at the end.
 """
