@@ -15,7 +15,7 @@ from actors.messages import Completion, Question, Request, Status, Trace
 from actors.models import Model
 from actors.prompting.form import ANSWER_FIELDS, Form, schema
 from experiments.config.loading import load
-from experiments.conformance.observed import ObservedLibrary, run_discussion
+from experiments.conformance.observed import ObservedLibrary, observe_discussion
 from experiments.datasets.item import Item
 from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample.release import write_sample
@@ -203,7 +203,7 @@ async def discussed(name: str, sample: tuple[Item, Store], model: Model) -> Trac
     library = ObservedLibrary(LabelledLibrary(Evidence(store, config.retrieval), [item]), {})
     question = Question(item.question.id, item.question.text)
     team = ScriptedSpeaker((SINGLE, *SYSTEMS[name].roles), Brief(model))
-    return (await run_discussion(topology(name, library, config), question, team, library)).trace
+    return (await observe_discussion(topology(name, library, config), question, team, library)).trace
 
 
 # Here, where an engine and a server run already.

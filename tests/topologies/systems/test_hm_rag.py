@@ -14,7 +14,7 @@ from actors.agents.roles import SINGLE
 from actors.messages import Hit, Kind, Modality, Question, Source, Turn
 from actors.prompting.prompt import shared_part
 from experiments.config.loading import load
-from experiments.conformance.observed import ObservedDiscussion, ObservedLibrary, run_discussion
+from experiments.conformance.observed import ObservedDiscussion, ObservedLibrary, observe_discussion
 from experiments.datasets.item import Item
 from experiments.evidence.evidence import Evidence
 from experiments.evidence.library import LabelledLibrary
@@ -88,7 +88,7 @@ async def discussed(
     library = ObservedLibrary(LabelledLibrary(evidence, [ITEM, CHOOSING], Web()), {})
     method = topology(name, library, load(["experiment=hm_rag", *words]))
     speaker = ScriptedSpeaker((*ROLES, SINGLE), reply, failing=failing)
-    return await run_discussion(method, item.question, speaker, library)
+    return await observe_discussion(method, item.question, speaker, library)
 
 
 def read_by(seen: ObservedDiscussion, agent: str) -> set[str]:
@@ -257,7 +257,7 @@ async def test_entities_bring_no_more_sources_than_the_reach_has_texts(tmp_path:
     library = ObservedLibrary(LabelledLibrary(crowded, [item], Web()), {})
     method = topology("hm_rag_graph", library, load(["experiment=hm_rag", "retrieval.texts=4"]))
     team = ScriptedSpeaker(ROLES, says())
-    seen = await run_discussion(method, item.question, team, library)
+    seen = await observe_discussion(method, item.question, team, library)
     brought = [id for id in read_by(seen, AGENTS["graph"]) if "#" not in id]
     assert len(brought) == 4
 

@@ -14,7 +14,7 @@ from actors.completions.cache import CachedModel, Reuse
 from actors.messages import Completion, Kind, Prompted, Request, Status, Task, Triple, Turn
 from actors.models import Model
 from experiments.config.loading import load
-from experiments.conformance.observed import ObservedDiscussion, ObservedLibrary, run_discussion
+from experiments.conformance.observed import ObservedDiscussion, ObservedLibrary, observe_discussion
 from experiments.datasets.item import Item
 from experiments.datasets.mh import ADVICE, Mh
 from experiments.evidence.evidence import Evidence
@@ -197,7 +197,7 @@ async def held(
     team = ScriptedSpeaker((*ROLES, SINGLE), model or reply, failing=failing)
     watched = ObservedLibrary(release.library, {})
     config = load(["experiment=mh_mmkg", "data=mh", f"systems.paths={paths}"])
-    return await run_discussion(topology(setting, watched, config), release.items[question].question, team, watched)
+    return await observe_discussion(topology(setting, watched, config), release.items[question].question, team, watched)
 
 
 async def test_agents_perceive_choose_a_topic_expand_and_validate_until_paths_are_enough(release: Release) -> None:
@@ -406,5 +406,5 @@ async def test_embedded_readers_go_through_every_setting(release: Release) -> No
         team = ScriptedSpeaker((*ROLES, SINGLE))
         for item in release.items.values():
             method = topology(setting, watched, load(["experiment=mh_mmkg", "data=mh"]))
-            seen = await run_discussion(method, item.question, team, watched)
+            seen = await observe_discussion(method, item.question, team, watched)
             assert {turn.status for turn in seen.trace.turns} == {Status.OK}
