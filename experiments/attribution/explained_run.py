@@ -21,6 +21,9 @@ from experiments.records.recorder import RunFolder
 from experiments.records.run_files import write_atomically
 
 
+MOST_ROWS = 20  # of the table on the terminal
+
+
 def explain(folder: str, words: Sequence[str], ended: ExplainSettings | None = None) -> int:
     """Explains, records and prints answers of a run. `words` has settings, or is empty for a run that just `ended`."""
     names_again = None
@@ -97,7 +100,8 @@ async def explained_answers(opened_run: OpenedRun, method: str, settings: Explai
 def table(explanations: Sequence[Explained], method: str, settings: ExplainSettings) -> ResultTable:
     """Makes a row for each answer that one agent changes, and the cost."""
     rows = []
-    for explanation in [explanation for explanation in explanations if explanation.agent][:20]:
+    changed_by_agent = [explanation for explanation in explanations if explanation.agent]
+    for explanation in changed_by_agent[:MOST_ROWS]:
         decisive = explanation.turn or explanation.agent
         effect = next(effect for effect in explanation.effects if effect.changed and effect.of == decisive)
         outcome = f"{effect.answer} ({effect.utility:g})"

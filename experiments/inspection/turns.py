@@ -32,20 +32,23 @@ def inspect(run: RunFolder, group: str, line: int, turn: str, overrides: Sequenc
     """
     folder, phase = folder_of(run, group)
     trace = next(folder.traces(phase, only={line - 1}), None)
-    message = next((message for message in trace.turns if message.id == turn), None) if trace else None
-    if trace is None or message is None:
+    messages = {message.id: message for message in trace.turns} if trace else {}
+    if trace is None or turn not in messages:
         raise UserError(f"{run.path}: no turn {turn!r} in line {line} of {group}")
+
     turns = turns_of_trace(folder, phase, trace)
     details: Details = {"calls": [], "marks": [], "sources": []}
     titles: dict[str, str] = {}
     if turns and turn in turns.turns:
-        details = shown(turns, turns.turns[turn], message, trusted_folders(run, overrides))
+        details = shown(turns, turns.turns[turn], messages[turn], trusted_folders(run, overrides))
         for other in turns.turns.values():
             titles |= {source.id: turns.text(source.title) for source in other.sources}
     else:
         details["note"] = NOT_RECORDED
+
     source_ids = {source["id"] for source in details["sources"]}
     details["searches"] = list(searches(trace, turn, source_ids, titles))
+
     times = of_trace(folder, phase, trace)
     if times and (time := times.turns.get(turn)):
         details["started"] = times.started + time.start
@@ -57,11 +60,15 @@ def folder_of(run: RunFolder, group: str) -> tuple[RunFolder, str]:
     """Finds the folder and the phase of a group's traces. Raises UserError for a group that is not recorded."""
     method, _, stage = group.rpartition(".train-")
     for folder in run.all_learned():
-        if folder.name == method and f"train-{stage}" in [path.stem for path in folder.training_traces()]:
+        if folder.name == method and _has_phase(folder.training_traces(), f"train-{stage}"):
             return folder, f"train-{stage}"
-    if f"evaluate-{group}" in [path.stem for path in run.evaluation_traces()]:
+    if _has_phase(run.evaluation_traces(), f"evaluate-{group}"):
         return run, f"evaluate-{group}"
     raise UserError(f"{run.path}: {group} is neither an evaluation of this run nor a stage of learning")
+
+
+def _has_phase(traces: Iterable[Path], phase: str) -> bool:
+    return any(path.stem == phase for path in traces)
 
 
 def shown(turns: DiscussionTurns, turn: RecordedTurn, message: Message, trusted: Sequence[Path]) -> Details:
@@ -158,19 +165,29 @@ def marks(message: Message, replies: Iterable[str]) -> list[Details]:
     places = []
     for number, reply in enumerate(replies):
         for name, value in values:
-            if span := place_of(name, value, reply):
-                start, end = (len(reply[:place].encode("utf-16-le", "surrogatepass")) // 2 for place in span)
-                places.append({"call": number, "start": start, "end": end, "field": name})
+            span = place_of(name, value, reply)
+            if span is None:
+                continue
+            start = _utf16_units(reply[: span[0]])
+            end = _utf16_units(reply[: span[1]])
+            places.append({"call": number, "start": start, "end": end, "field": name})
     return places
+
+
+def _utf16_units(text: str) -> int:
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def place_of(name: str, value: str, reply: str) -> tuple[int, int] | None:
     """Finds the one place of a value in a reply; None for several."""
-    # On one line or several; a number may end in zeros.
-    pattern = r"\s+".join(map(re.escape, value.split())) + ("0*" if name == FieldKind.CONFIDENCE else "")
+    # On one line or several.
+    pattern = r"\s+".join(map(re.escape, value.split()))
+    if name == FieldKind.CONFIDENCE:
+        pattern += "0*"
+
     # Its label makes a value unique that others mention.
     for label in (rf"(?<!\w){re.escape(name)}\W{{1,8}}", ""):
-        spans = [match.span("value") for match in re.finditer(rf"(?i){label}(?<!\w)(?P<value>{pattern})(?!\w)", reply)]
-        if len(spans) == 1:
-            return spans[0]
+        matches = list(re.finditer(rf"(?i){label}(?<!\w)(?P<value>{pattern})(?!\w)", reply))
+        if len(matches) == 1:
+            return matches[0].span("value")
     return None
