@@ -20,7 +20,6 @@ from experiments.records.attribution import ATTRIBUTION, Explained
 from experiments.records.recorder import RunFolder
 from experiments.records.run_files import write_atomically
 
-
 MOST_ROWS = 20  # of the table on the terminal
 
 
