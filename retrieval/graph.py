@@ -3,12 +3,14 @@
 As LightRAG and HM-RAG (section 3.3.2), it searches on two levels: edges of entities near keywords, edges near themes.
 """
 
+from __future__ import annotations
+
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from operator import attrgetter, itemgetter
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from actors.messages import Kind, Search, Source, Triple
 from retrieval.built_folder import all_rows, built, opened, reading
@@ -16,6 +18,9 @@ from retrieval.embed import VECTOR, well_formed
 from retrieval.graph_tables import BY_RULES, ENTITIES, LAYOUT, TRIPLES, Extraction, build, entity_key
 from retrieval.store import EVERYTHING, SearchSpace, Store
 from retrieval.table_search import Ranked, Row, TableSearch, fused, quoted
+
+if TYPE_CHECKING:
+    from lancedb.table import Table
 
 Level = Literal["entity", "theme"]
 
@@ -38,7 +43,7 @@ class KnowledgeGraph:
     @classmethod
     def open(
         cls, store: Store, own_triples: Callable[[], Iterable[Triple]] | None = None, extraction: Extraction = BY_RULES
-    ) -> "KnowledgeGraph":
+    ) -> KnowledgeGraph:
         """Opens the graph next to the store's index. Builds it first, from a data set's own or the extracted triples.
         Raises StoreError as `open_index`, and ValueError where two of the data set's triples have the same id."""
         layout = LAYOUT
@@ -77,7 +82,7 @@ class KnowledgeGraph:
             if level == "theme":
                 rankings: list[list[Ranked]] = []
                 for word in words:
-                    rankings += self._edges(word, where)
+                    rankings += self._rankings(self._triples, COLUMNS, word, where)
             else:
                 rankings = self._entity_edges(words, where, k)
 
@@ -119,7 +124,8 @@ class KnowledgeGraph:
             tail_rank = ranks.get(row["tail_key"], len(keys))
             return min(head_rank, tail_rank)
 
-        by_text, by_vector = self._edges(" ".join(words), [_touching(keys), *where])
+        conditions = [_touching(keys), *where]
+        by_text, by_vector = self._rankings(self._triples, COLUMNS, " ".join(words), conditions)
         return [sorted(by_vector, key=entity_rank), by_vector, by_text]
 
     def _nearest(self, words: Sequence[str], where: Sequence[str], k: int) -> list[str]:
@@ -137,31 +143,24 @@ class KnowledgeGraph:
         for word in words:
             same_name = [f"id = {quoted([entity_key(word)])}", *within]
             named_rows = all_rows(self._folder, self._entities, ["id"], same_name)
-            search = TableSearch(
-                self._entities,
-                columns=["id"],
-                text=word,
-                queries={VECTOR: partial(self._store.encoder.encode_query, word)},
-                where=within,
-                radius=None,
-                exact=bool(within),
-            )
             # The entity with exactly that name leads a separate ranking.
             rankings.append([(row, 1.0) for row in named_rows])
-            rankings += [search.by_text(CONSIDERED), search.by_vector(CONSIDERED)]
+            rankings += self._rankings(self._entities, ["id"], word, within)
 
         return [row["id"] for row, _ in fused(rankings)[:k]]
 
-    def _edges(self, words: str, where: Sequence[str]) -> tuple[list[Ranked], list[Ranked]]:
-        """Ranks edges by words and by vectors."""
+    def _rankings(
+        self, table: Table, columns: Sequence[str], words: str, where: Sequence[str]
+    ) -> tuple[list[Ranked], list[Ranked]]:
+        """Ranks the rows of a table by words and by vectors."""
         search = TableSearch(
-            self._triples,
-            columns=COLUMNS,
+            table,
+            columns=columns,
             text=words,
             queries={VECTOR: partial(self._store.encoder.encode_query, words)},
             where=where,
             radius=None,
-            exact=bool(where),
+            exact=len(where) > 0,
         )
         return search.by_text(CONSIDERED), search.by_vector(CONSIDERED)
 
