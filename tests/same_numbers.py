@@ -272,6 +272,9 @@ def _files(folder: Path) -> dict[str, Path]:
 
 def _content(folder: Path, name: str) -> bytes:
     content = (folder / name).read_bytes()
+    if name.endswith(".gz"):
+        # Paths of the folder are inside.
+        content = gzip.decompress(content)
     content = content.replace(str(folder).encode(), b"FOLDER")
     if name.endswith(".html"):
         content = START.sub(b"", CONFIGURATION.sub(b"", content))
