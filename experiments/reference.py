@@ -38,7 +38,7 @@ FIRST = {
 USAGE = """usage: python run.py experiment=<name or preset.yaml> [key=value ...]
        python run.py resume=<run folder>
        python run.py view=<folder of runs>
-       python run.py explain=<run folder>      (lock=, replay.from=, report=, track=: docs/)
+       python run.py explain=<run folder> (report=, track=, lock=, replay.from=)
        python run.py table=[<run folder>,...]
        python run.py export=<run folder> export.format=<format> export.to=<file>
 
