@@ -39,8 +39,8 @@ def check_endpoint(settings: ModelSettings, key: str) -> None:
     except ValueError:
         is_usable = False
     if not is_usable or base.rstrip("/").endswith("/completions"):
-        shown = Redaction(key).line(base)
-        raise ValueError(f"base_url={shown!r}: expected an address like http://host:8000/v1")
+        redacted_address = Redaction(key).line(base)
+        raise ValueError(f"base_url={redacted_address!r}: expected an address like http://host:8000/v1")
     if not settings.name:
         raise ValueError(f"name is empty: expected the model's name at {base}")
     if not key.isascii() or not key.isprintable() or " " in key:

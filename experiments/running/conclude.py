@@ -89,8 +89,8 @@ def conclude(
 
             with style.drawing(config.figures.style):
                 figures = draw.draw_run(folder, metrics, timed(config))
-    spent = usage.total(folder)
-    tracker.summary(metrics, figures, spent)
+    total_usage = usage.total(folder)
+    tracker.summary(metrics, figures, total_usage)
     # Without its controls and the evaluations without the attack.
     last_method = methods[-1] if compared else methods[len(plan.methods) - 1]
     with sinks.beside("the report", folder.path):
@@ -104,4 +104,4 @@ def conclude(
             seed=config.seed,
             margin=margin,
         )
-    return metrics, spent, run_notes.inconclusive(metrics)
+    return metrics, total_usage, run_notes.inconclusive(metrics)

@@ -36,9 +36,9 @@ class Prune(DiscussionJob):
 
     def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, titles_of: TitlesOf, tracker: Tracker) -> bool:
         config = plan.config
-        metrics, spent, lacking = conclude(plan, folder, dataset, titles_of, tracker)
+        metrics, total_usage, lacking = conclude(plan, folder, dataset, titles_of, tracker)
         print()
-        run_table(metrics).print(further=usage.notes(spent))
+        run_table(metrics).print(further=usage.notes(total_usage))
         if "gains" in metrics:
             print()
             gains_table(metrics).print()
