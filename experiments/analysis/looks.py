@@ -59,7 +59,9 @@ def test_so_far(
     answers = by_method(run)
     if not set(pair) <= answers.keys():
         return None
-    scores = answers[pair[0]].join(answers[pair[1]]["utility"], how="inner", rsuffix="_rival")
+    method, rival = pair
+    rival_utility = answers[rival]["utility"].rename("utility_rival")
+    scores = answers[method].join(rival_utility, how="inner")
     questions = dict.fromkeys(item.group or item.question.id for item in look.evaluate())
     scores = scores.loc[[question for question in questions if question in scores.index]]
     if scores.empty:

@@ -8,8 +8,8 @@ import pytest
 from actors.errors import UserError
 from experiments.records.checkpoint import LEARNING
 from experiments.records.recorder import RunFolder
-from experiments.running.recorded_learner import RecordedLearner
 from run import main
+from topologies.learning.course import Course
 
 pytestmark = pytest.mark.slow
 
@@ -35,11 +35,11 @@ def test_a_stage_that_ends_early_stays_ended_in_a_run_that_was_killed(
             (stage, step) for stage in (1, 2) for step in (0, 1, 2)
         ]
 
-    async def killed(student: RecordedLearner, stage: int) -> None:
+    async def killed(course: Course, stage: int) -> None:
         raise UserError("killed")
 
     with monkeypatch.context() as patched:
-        patched.setattr(RecordedLearner, "end", killed)
+        patched.setattr(Course, "leave", killed)
         assert main([*WORDS, f"output={tmp_path / 'killed'}", f"cache={tmp_path}/cache"]) == 2
     [folder] = (tmp_path / "killed").glob("*-mmqa_prune")
     assert main([f"resume={folder}", f"cache={tmp_path}/cache"]) == 0

@@ -232,7 +232,7 @@ async def test_ddcot_integrates_all_parts_with_what_was_found_and_marks_what_is_
     third = "When was it built?"
     fields = {
         **DUTIES,
-        "Sub-question": (*DIVIDED, third),
+        "Sub-question": (*DIVIDED, f"{third} | uncertain"),
         "Answer": lambda turn: {PARTS[0]: "a lighthouse", third: "unknown"}.get(turn.question.text, "Winstrup"),
     }
     trace, turns = await held("ddcot", store, fields)
