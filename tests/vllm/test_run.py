@@ -16,6 +16,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.support.words import joined
+
 pytestmark = pytest.mark.vllm
 
 PROJECT = Path(__file__).parents[2]
@@ -165,7 +167,7 @@ def test_a_run_interrupted_while_its_model_loads_leaves_no_process_and_says_how_
 
 
 def test_a_folder_that_is_not_there_is_one_line(words: list[str], output: Path) -> None:
-    with started(output, *words, "model.name=/no/such/model", "runtime=inline") as run:
+    with started(output, *joined(*words, "model.name=/no/such/model", "runtime=inline")) as run:
         assert run.process.wait(LATEST_S) == 2
         assert "error: " in run.said().splitlines()[-1]
         assert "'/no/such/model'" in run.said().splitlines()[-1]
