@@ -639,6 +639,11 @@ class Trace:
     suspicion: tuple[tuple[float, ...], ...] = ()
     weights: tuple[tuple[float, ...], ...] = ()
 
+    @property
+    def discussion(self) -> str:
+        """Id of the discussion, as its turns have it."""
+        return f"{self.method}/{self.question}/{self.sample}"
+
 
 def derive_seed(*parts: str | int) -> int:
     """Returns a 63-bit seed that depends on every part alone. Order of execution, host and process do not count.

@@ -250,6 +250,15 @@ def make_plain(path: Path) -> None:
     packed.unlink()
 
 
+def reopen_all(folder: Path) -> None:
+    """Makes a folder, and readies the files in it to be appended to. Raises OSError without room or a parent folder."""
+    # The parent is made by its recorder. One that was moved away must not appear again.
+    folder.mkdir(exist_ok=True)
+    for path in files(folder, "*.jsonl"):
+        make_plain(path)
+        cut(path)
+
+
 def compress(path: Path, longer_than: int | None = None) -> None:
     """Compresses a finished file, if it is long. The same lines give the same bytes. Raises OSError without room."""
     least_bytes = COMPRESS_BYTES if longer_than is None else longer_than

@@ -54,11 +54,7 @@ class TimingLog:
 
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
-        # The folder itself is made by its recorder. One that was moved away must not appear again.
-        (folder.path / TIMINGS).mkdir(exist_ok=True)
-        for path in jsonl.files(folder.path / TIMINGS, "*.jsonl"):
-            jsonl.make_plain(path)
-            jsonl.cut(path)
+        jsonl.reopen_all(folder.path / TIMINGS)
 
         # Times of open discussions by turn, each after the start of the monotonic clock.
         self._turns: dict[str, dict[str, TurnTime]] = {}
@@ -75,7 +71,7 @@ class TimingLog:
 
     def ended(self, phase: str, trace: Trace) -> None:
         """Records a discussion's times. Raises UserError where they cannot be written."""
-        turns = self._turns.pop(f"{trace.method}/{trace.question}/{trace.sample}", None)
+        turns = self._turns.pop(trace.discussion, None)
         if not turns:
             return
         began_s = min(turn.start for turn in turns.values())

@@ -93,11 +93,7 @@ class TurnLog:
 
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
-        # The folder itself is made by its recorder. One that was moved away must not appear again.
-        (folder.path / TURNS).mkdir(exist_ok=True)
-        for path in jsonl.files(folder.path / TURNS, "*.jsonl"):
-            jsonl.make_plain(path)
-            jsonl.cut(path)
+        jsonl.reopen_all(folder.path / TURNS)
         # Turns of open discussions, with their calls.
         self._turns: dict[str, dict[str, tuple[Turn, tuple[ModelCall, ...]]]] = {}
 
@@ -109,7 +105,7 @@ class TurnLog:
 
     def ended(self, phase: str, trace: Trace) -> None:
         """Records a discussion's turns. Raises UserError where they cannot be written."""
-        turns = self._turns.pop(f"{trace.method}/{trace.question}/{trace.sample}", None)
+        turns = self._turns.pop(trace.discussion, None)
         if not turns:
             return
         lines = LineNumbers()
