@@ -79,7 +79,10 @@ class OpenAIBackend(Backend):
         model = self.settings
         key = self.key
         if not model.name or not model.base_url:
-            raise UserError(f"{key}=openai needs {key}.base_url=<http://host:port/v1> and {key}.name=<model>")
+            needed = f"{key}=openai needs {key}.base_url=<http://host:port/v1> and {key}.name=<model>"
+            hosted = f"{key}.base_url=https://api.openai.com/v1 {key}.key_env=OPENAI_API_KEY"
+            # A key alone starts no paid requests: the user names the address.
+            raise UserError(f"{needed}; OpenAI itself: {hosted}" if "OPENAI_API_KEY" in os.environ else needed)
         if model.key_env and model.key_env not in os.environ:
             # The value is not shown: by mistake it may be the key itself.
             raise UserError(f"{key}.key_env: there is no environment variable of that name; export the key under it")

@@ -302,3 +302,12 @@ def test_an_endpoint_or_an_agent_that_cannot_work_is_refused_in_one_line(
     asked: str, reason: str, endpoint: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert reason in refused(capsys, *words(tmp_path, "runtime=inline", *endpoint, *asked.split()))
+
+
+def test_a_key_of_openai_without_an_address_is_told_the_address(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-nothing")
+    told = refused(capsys, *words(tmp_path, "model=openai", "model.name=a"))
+    assert "model.base_url=https://api.openai.com/v1 model.key_env=OPENAI_API_KEY" in told
+    assert "sk-nothing" not in told
