@@ -93,6 +93,8 @@ class SystemSettings:
     """EchoSight: shows pictures to the model that answers; in the paper it reads the section alone."""
     rounds: int = setting(3, at_least=1, at_most=100)
     """BDoG: most rounds of a debate (the authors' code: 2)."""
+    debaters: int = setting(1, at_least=1, at_most=3, since="0.4.0")
+    """BDoG: proponents of a debate, and as many opponents."""
     epsilon: int | None = setting(0, at_least=0)
     """BDoG: ends a debate when the blueprint graphs of two rounds are at most this far apart (null: never, as in the
     authors' code)."""
@@ -168,6 +170,7 @@ class Method:
 
     make: builds the topology, once for a run.
     roles: its own agents, launched with the agent that answers alone, which every method may ask.
+    roles_by: returns them where the settings decide how many there are.
     asks_team: whether the configured team takes part.
     needs_graph: whether a graph is learned first. learner: of a learned method itself, its
         `topologies.learning.variants.Variant`.
@@ -184,6 +187,7 @@ class Method:
     description: str
     make: Callable[[MethodContext], Topology]
     roles: tuple[Role, ...] = ()
+    roles_by: Callable[[SystemSettings], tuple[Role, ...]] | None = None
     asks_team: bool = True
     needs_graph: bool = False
     needs_calibration: bool = False

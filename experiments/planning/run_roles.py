@@ -56,7 +56,8 @@ def find_roles(config: Config, methods: Sequence[Method], team_is_asked: bool, e
     team = _numbered(_team_roles(config), config)
     method_roles: dict[str, Role] = {}
     for method in methods:
-        for role in method.roles:
+        roles_asked = method.roles_by(config.systems) if method.roles_by else method.roles
+        for role in roles_asked:
             method_roles[role.name] = role
     helpers = [SINGLE, *method_roles.values(), *extracting]
     if team_is_asked:

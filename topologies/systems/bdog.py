@@ -10,7 +10,8 @@
 
 Decided here: an agent that works alone draws the first graph, as no agent has a side yet; `epsilon` is 0 (nothing
 changed), and the most rounds are 3 (Table 3); the distance is in bdog_graph.py. The Size constraint is stated in the
-prompts and enforced.
+prompts and enforced. With several debaters a side (section 4.3 has equal numbers and no order), a round is one pair
+after the other: each proponent reads the graph of the opponent before it, and the moderator the last pair's two graphs.
 
 Failures: a revision that cannot be read, or that states no triple, leaves the graph as it was, and ends no debate. If
 the last conclusion cannot be read, the one before it counts. Without the first graph the debate starts from none.
@@ -25,7 +26,7 @@ from dataclasses import replace
 from functools import partial
 
 from actors.messages import Field, FieldKind, InputLine, Message, Modality, Role, Status, Task, Value
-from topologies.method import MethodContext, system
+from topologies.method import MethodContext, SystemSettings, system
 from topologies.systems.bdog_graph import Blueprint, distance, limited, read_triples
 from topologies.systems.bdog_scene_graphs import read_blueprints
 from topologies.systems.helpers import ANSWER, SOLO, pictures_among, show_own
@@ -50,6 +51,36 @@ MODERATOR = Role(
     "agree on or what is better supported, and come to a conclusion.",
 )
 ROLES = (PROPONENT, OPPONENT, MODERATOR)
+PROPONENTS = (
+    PROPONENT,
+    Role(
+        "proponent_2",
+        Modality.BOTH,
+        "You are Timo, who builds models of everything and tries out an idea before he believes it. In the debate on "
+        "the question you are for what is proposed: defend it, and make it better with what you know and see.",
+    ),
+    Role(
+        "proponent_3",
+        Modality.BOTH,
+        "You are Lena, who reads the most books of her class and forgets none. In the debate on the question you are "
+        "for what is proposed: defend it, and make it better with what you know and see.",
+    ),
+)
+OPPONENTS = (
+    OPPONENT,
+    Role(
+        "opponent_2",
+        Modality.BOTH,
+        "You are Nadia, who asks for the reason of every claim. In the debate on the question you are against what is "
+        "proposed: find what is wrong, missing or beside the point, and put it right.",
+    ),
+    Role(
+        "opponent_3",
+        Modality.BOTH,
+        "You are Paul, who looks at a picture twice and notices small things. In the debate on the question you are "
+        "against what is proposed: find what is wrong, missing or beside the point, and put it right.",
+    ),
+)
 
 # The Size constraint of section 4.1. No fixed number as the least: a reply may have no triple where nothing is known.
 SIZE = 20  # the authors' code: 3, in the first graph alone
@@ -119,6 +150,10 @@ class Bdog(System):
         super().__init__(context)
         self._debate = debate
         self._first_graphs = read_blueprints(context.systems.blueprints)
+        debaters = context.systems.debaters
+        proponents = [role.name for role in PROPONENTS[:debaters]]
+        opponents = [role.name for role in OPPONENTS[:debaters]]
+        self._pairs = tuple(zip(proponents, opponents, strict=True))
 
     async def discuss(self, session: Session) -> Message:
         await show_own(session, self.context)
@@ -135,15 +170,19 @@ class Bdog(System):
         epsilon = self.context.systems.epsilon
         conclusions: list[Message] = []
         for _ in range(self.context.systems.rounds):
-            support = f"{SUPPORT if blueprint else SUPPORT_NONE} {rules}"
-            task = Task(support, (TRIPLE,), (*steps, *_triples(blueprint)))
-            proposed = stated_graph(await session.ask(PROPONENT.name, question=question, task=task))
-            affirmative = proposed or blueprint
+            negative = blueprint
+            all_opposed = True
+            for proponent, opponent in self._pairs:
+                support = f"{SUPPORT if negative else SUPPORT_NONE} {rules}"
+                task = Task(support, (TRIPLE,), (*steps, *_triples(negative)))
+                proposed = stated_graph(await session.ask(proponent, question=question, task=task))
+                affirmative = proposed or negative
 
-            challenge = f"{CHALLENGE if affirmative else CHALLENGE_NONE} {rules}"
-            task = Task(challenge, (TRIPLE,), (*steps, *_triples(affirmative)))
-            opposed = stated_graph(await session.ask(OPPONENT.name, question=question, task=task))
-            negative = opposed or affirmative
+                challenge = f"{CHALLENGE if affirmative else CHALLENGE_NONE} {rules}"
+                task = Task(challenge, (TRIPLE,), (*steps, *_triples(affirmative)))
+                opposed = stated_graph(await session.ask(opponent, question=question, task=task))
+                negative = opposed or affirmative
+                all_opposed = all_opposed and bool(opposed)
 
             # Only the opponent can state a graph alone: a missing one of theirs is the proponent's.
             merge = CONCLUDE_NONE
@@ -156,7 +195,7 @@ class Bdog(System):
             unchanged = epsilon is not None and distance(blueprint, negative) <= epsilon
             blueprint = negative
             # An opponent who stated no graph left it as it was, which must not pass for agreement.
-            if opposed and unchanged:
+            if all_opposed and unchanged:
                 break
         return last_readable(conclusions)
 
@@ -212,6 +251,11 @@ def _triples(graph: Blueprint, side: int | None = None) -> tuple[InputLine, ...]
     return tuple(InputLine(FieldKind.TRIPLE, line, side) for line in graph.lines())
 
 
+def debate_roles(settings: SystemSettings) -> tuple[Role, ...]:
+    """Returns the agents of a debate: `systems.debaters` a side, and one moderator (section 4.3)."""
+    return (SOLO, *PROPONENTS[: settings.debaters], *OPPONENTS[: settings.debaters], MODERATOR)
+
+
 METHODS = (
     system(
         "bdog_debate",
@@ -232,7 +276,8 @@ METHODS = (
         "debate on a blueprint graph, until it no longer changes",
         Bdog,
         (SOLO, *ROLES),
-        reads=("systems.context", "systems.rounds", "systems.epsilon", "systems.blueprints"),
+        roles_by=debate_roles,
+        reads=("systems.context", "systems.rounds", "systems.debaters", "systems.epsilon", "systems.blueprints"),
         rivals=("cot", "bdog_debate", "bdog_graph"),
         settings={"agents.temperature": 0, "systems.context": "retrieved"},
     ),

@@ -13,10 +13,12 @@ from experiments.analysis.figures import style
 from experiments.analysis.figures.sweeps import over, over_keys
 from experiments.analysis.scores import Answers, FinishedRun
 from experiments.records.recorder import RunFolder
-from topologies.systems.bdog import OPPONENT, PROPONENT
+from topologies.systems.bdog import MODERATOR, OPPONENTS, PROPONENTS
 from topologies.systems.bdog_graph import Blueprint, Change, change, read_triples
 
 DEBATE = "bdog"  # the method whose debaters state graphs
+SUPPORTERS = frozenset(role.name for role in PROPONENTS)
+CHALLENGERS = frozenset(role.name for role in OPPONENTS)
 PATHS = "systems.paths"
 SUPPORTING = "supporting"  # the tag of questions whose data set names the documents that they rest on
 CHANGES = {"updated": "attributes updated", "pruned": "pruned", "added": "added"}
@@ -28,7 +30,7 @@ def condensation(run: RunFolder) -> Figure | None:
     """Draws changes of debates' blueprint graphs, within a round and between rounds.
 
     Bars are mean numbers of attributes updated, and of entities and relations pruned and added; a discussion counts in
-    the rounds that it had. None where there was no debate on a graph.
+    the rounds that it had, within a round once for each pair of debaters. None where there was no debate on a graph.
     """
     within, between = changes(run.traces(f"evaluate-{DEBATE}"))
     if not within:
@@ -55,24 +57,24 @@ def changes(traces: Iterable[Trace]) -> tuple[Changes, Changes]:
     within: Changes = {}
     between: Changes = {}
     for trace in traces:
-        sides = []  # the graphs of proponent and opponent, in turn
-        graph = None  # before the debate: that of the first turn by another agent
+        graph = Blueprint()
+        before = graph  # the graph with which the round began
+        number = 1
         for turn in trace.turns:
             stated_graph = read_triples(turn.values(FieldKind.TRIPLE))
-            if turn.agent in (PROPONENT.name, OPPONENT.name):
-                sides.append(stated_graph)
-            elif graph is None:
-                graph = stated_graph
-
-        graph = graph or Blueprint()
-        for number, (support, challenge) in enumerate(zip(sides[::2], sides[1::2], strict=False), start=1):
             # A side that stated no graph left it as it was.
-            previous = graph
-            affirmative = support or previous
-            graph = challenge or affirmative
-            within.setdefault(number, []).append(change(affirmative, graph))
-            if number > 1:
-                between.setdefault(number, []).append(change(previous, graph))
+            if turn.agent in SUPPORTERS:
+                affirmative = stated_graph or graph
+            elif turn.agent in CHALLENGERS:
+                graph = stated_graph or affirmative
+                within.setdefault(number, []).append(change(affirmative, graph))
+            elif turn.agent == MODERATOR.name:
+                if number > 1:
+                    between.setdefault(number, []).append(change(before, graph))
+                before = graph
+                number += 1
+            else:
+                graph = stated_graph
     return within, between
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from actors.errors import UserError
 from actors.messages import FieldKind, Kind, Question, Source, Status, Trace, Turn
+from experiments.analysis.figures.systems import changes
 from experiments.config.loading import load
 from experiments.datasets.item import Item
 from experiments.evidence.evidence import Evidence
@@ -28,13 +29,12 @@ from topologies.systems.bdog import (
     CONCLUDE,
     CONCLUDE_NONE,
     CONCLUDE_ONE,
-    ROLES,
     SUPPORT,
     SUPPORT_NONE,
+    debate_roles,
 )
 from topologies.systems.bdog_graph import Blueprint, blueprint, change, distance, limited, read_triples
 from topologies.systems.bdog_scene_graphs import read_blueprints, read_scene_graph
-from topologies.systems.helpers import SOLO
 
 HINT = Source("hint", "hint", Kind.TEXT, "Ecosystems", "In the tundra the caribou eats lichen.")
 WEB = Source("web", "web", Kind.IMAGE, "Ecosystems", "a food web with a bear and a mushroom")
@@ -178,7 +178,7 @@ async def held(
     name: str, store: Store, script: Reply, item: Item = ITEM, keys: Sequence[str] = ()
 ) -> tuple[Trace, list[Turn]]:
     config = load(["experiment=bdog_table", *keys])
-    team = ScriptedSpeaker((SOLO, *ROLES), script)
+    team = ScriptedSpeaker(debate_roles(config.systems), script)
     library = LabelledLibrary(Evidence(store, RetrievalSettings()), [item])
     trace = await topology(name, library, config).answer(item.question, team.ask, 3)
     return trace, team.turns
@@ -215,6 +215,28 @@ async def test_each_side_revises_the_others_graph_and_the_moderator_reads_both_a
         "Triple 2: soil | feeds | mushroom",
     ]
     assert (trace.answer, trace.decision) == ("mushroom", ("moderator",))
+
+
+async def test_two_debaters_a_side_take_turns_and_the_moderator_reads_the_last_pair(store: Store) -> None:
+    stated = {n: (*G0, f"soil | feeds | mushroom {n}") for n in range(1, 7)}
+    keys = ["systems.rounds=1", "systems.debaters=2"]
+    trace, turns = await held("bdog", store, debating(lambda t: stated[t.round]), keys=keys)
+    assert speakers(trace) == ["solo", "proponent", "opponent", "proponent_2", "opponent_2", "moderator"]
+    for turn in range(1, 5):
+        assert given_triples(turns[turn]) == set(stated[turn])
+    assert given_triples(turns[5]) == {*stated[4], *stated[5]}
+    within, between = changes([trace])
+    assert [len(rounds) for rounds in within.values()] == [2]
+    assert not between
+
+
+def test_a_debate_launches_as_many_debaters_a_side_as_the_settings_ask_for() -> None:
+    plan = plan_of(load(["experiment=bdog_table", "methods=[bdog]", "systems.debaters=3"]))
+    names = [role.name for role in plan.roles.launched]
+    assert [name for name in names if name.startswith("proponent")] == ["proponent", "proponent_2", "proponent_3"]
+    assert [name for name in names if name.startswith("opponent")] == ["opponent", "opponent_2", "opponent_3"]
+    instructions = {role.instruction for role in plan.roles.launched}
+    assert len(instructions) == len(plan.roles.launched)
 
 
 async def test_debaters_state_no_answer_see_no_choices_and_read_a_graph_once(store: Store) -> None:
