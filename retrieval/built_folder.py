@@ -1,10 +1,10 @@
-"""Folders of LanceDB tables, built once: complete or absent, even if the building process is killed."""
+"""Folders of LanceDB tables, built once: complete or absent. A build that is interrupted or killed is continued."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -26,6 +26,8 @@ BATCHES = 16  # per write, each of which makes a file
 BROKEN = (OSError, RuntimeError)  # what LanceDB raises for files that are not whole
 
 Marks = Mapping[str, str | int]
+# Yields the rows of a table without the ones whose ids are given.
+Rows = Callable[[Set[str]], Iterator[pa.RecordBatch]]
 
 
 def connect(folder: Path) -> DBConnection:
@@ -39,8 +41,9 @@ def built(target: Path, build: Callable[[Path], Marks]) -> Path:
     """Returns `target`, after `build` has filled it where it is absent or incomplete.
 
     Concurrent processes wait for one of them to build the folder. `build` writes to another folder, which is renamed
-    when it is complete, and returns the content of the marker file. Raises StoreError where the folder cannot be
-    written, and errors of the corpus or the encoder, which `write_table` raises as `Unbuilt`, unchanged.
+    when it is complete, and returns the content of the marker file. After an interruption or a kill the next `build`
+    gets the folder with everything that was written. Raises StoreError where the folder cannot be written, and errors
+    of the corpus or the encoder, which `write_table` raises as `Unbuilt`, unchanged.
     """
     if (target / MARKER).exists():
         return target
@@ -56,17 +59,19 @@ def built(target: Path, build: Callable[[Path], Marks]) -> Path:
 
     try:
         if not (target / MARKER).exists():  # another process may have built it
-            for leftover in (unfinished, target):  # a target without a marker was never complete
-                shutil.rmtree(leftover, ignore_errors=True)
+            shutil.rmtree(target, ignore_errors=True)  # without a marker it was never complete
             marks = build(unfinished)
             (unfinished / MARKER).write_text(json.dumps(dict(marks)))
             unfinished.rename(target)
-    except Unbuilt as error:
-        raise error.failure from None
-    except (OSError, RuntimeError, ValueError) as error:
-        raise _store_error(f"the search index {target} cannot be built", error, WRITE_REMEDY) from error
-    finally:
+    except Exception as error:
+        # Not after an interruption: its rows are continued.
         shutil.rmtree(unfinished, ignore_errors=True)
+        if isinstance(error, Unbuilt):
+            raise error.failure from None
+        if isinstance(error, (OSError, RuntimeError, ValueError)):
+            raise _store_error(f"the search index {target} cannot be built", error, WRITE_REMEDY) from error
+        raise
+    finally:
         lock.release()
 
     return target
@@ -80,21 +85,52 @@ class Unbuilt(Exception):
         self.failure = failure
 
 
-def write_table(
-    connection: DBConnection, name: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch], *, nulls: bool = False
-) -> Table:
-    """Writes a table a few batches at a time. nulls: a row may lack a vector. Raises errors of `batches` as Unbuilt."""
-    table = connection.create_table(name, schema=schema)
+def write_table(connection: DBConnection, name: str, schema: pa.Schema, rows: Rows, *, nulls: bool = False) -> Table:
+    """Writes a table a few batches at a time, after the rows of an interrupted build.
+
+    rows: have an `id`. nulls: a row may lack a vector. Raises errors of `rows` as Unbuilt.
+    """
+    table, stored_ids = _begun(connection, name, schema)
+    written_rows = table.count_rows()
+    new_batches = rows(stored_ids)
     on_missing_vector: Literal["null", "error"] = "null" if nulls else "error"
+
+    def add(batches: list[pa.RecordBatch]) -> None:
+        table.add(pa.Table.from_batches(batches, schema), on_bad_vectors=on_missing_vector)
+
     while True:
         # Not one stream into LanceDB, which would wrap errors, and deadlock where the batches are read from LanceDB.
+        chunk: list[pa.RecordBatch] = []
         try:
-            chunk = list(islice(batches, BATCHES))
+            chunk.extend(islice(new_batches, BATCHES))
         except Exception as error:
             raise Unbuilt(error) from None
+        except BaseException:
+            # Interrupted: an encoder may have taken minutes for these rows.
+            add(chunk)
+            raise
         if not chunk:
-            return table
-        table.add(pa.Table.from_batches(chunk, schema), on_bad_vectors=on_missing_vector)
+            break
+        add(chunk)
+        written_rows += sum(batch.num_rows for batch in chunk)
+
+    # An interrupted process may have written its last rows while this one began.
+    if table.count_rows() != written_rows:
+        raise ValueError(f"{table.count_rows()} rows where {written_rows} were written")
+    return table
+
+
+def _begun(connection: DBConnection, name: str, schema: pa.Schema) -> tuple[Table, set[str]]:
+    """Opens the table of an interrupted build, or creates it. Returns it with the ids of its rows."""
+    if name in connection.list_tables().tables:
+        try:
+            table = connection.open_table(name)
+            ids = table.search().select(["id"]).limit(None).to_arrow()["id"].to_pylist()
+        except (*BROKEN, ValueError):
+            pass  # killed at its first write
+        else:
+            return table, set(ids)
+    return connection.create_table(name, schema=schema, mode="overwrite"), set()
 
 
 def opened(target: Path, rows: Mapping[str, str]) -> tuple[Table, ...]:

@@ -1,7 +1,8 @@
 """Writes the two tables of a knowledge graph, triples and entities; triples that sources state, by rules."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,7 @@ def build(
 
     def write(name: str, columns: pa.Schema, rows: Iterator[Sequence[Any]], indexed: Sequence[str]) -> int:
         schema = columns.append(pa.field(VECTOR, vector_type(encoder)))
-        table = write_table(connection, name, schema, _batches(schema, rows, encoder))
+        table = write_table(connection, name, schema, partial(_batches, schema, rows, encoder))
         add_indexes(table, indexed, {VECTOR: encoder})
         return int(table.count_rows())
 
@@ -141,10 +142,14 @@ class _Graph:
             yield triple, docs.get(triple.source, "")
 
 
-def _batches(schema: pa.Schema, rows: Iterator[Sequence[Any]], encoder: Encoder) -> Iterator[pa.RecordBatch]:
-    """Yields rows, each with the vector of its `body` in the last column."""
+def _batches(
+    schema: pa.Schema, rows: Iterator[Sequence[Any]], encoder: Encoder, stored_ids: Set[str]
+) -> Iterator[pa.RecordBatch]:
+    """Yields the rows that are not stored, each with the vector of its `body` in the last column."""
     body = schema.get_field_index("body")
-    while chunk := list(islice(rows, BATCH_ROWS)):
+    # The id is the first column of both tables.
+    new_rows = (row for row in rows if row[0] not in stored_ids)
+    while chunk := list(islice(new_rows, BATCH_ROWS)):
         arrays: list[pa.Array] = []
         for values, field in zip(zip(*chunk, strict=True), list(schema)[:-1], strict=True):
             arrays.append(pa.array(values, field.type))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import islice
@@ -80,15 +80,16 @@ def _build(folder: Path, corpus: Corpus, encoders: Encoders, waiting: Waiting) -
     vectors = [pa.field(name, vector_type(encoder)) for name, encoder in encoders.columns.items()]
     schema = pa.schema([*texts, *vectors])
     # A source has no vector of the other encoder.
-    table = write_table(connect(folder), TABLE, schema, _batches(corpus, encoders, schema), nulls=encoders.apart)
+    rows = partial(_batches, corpus, encoders, schema)
+    table = write_table(connect(folder), TABLE, schema, rows, nulls=encoders.apart)
     with waiting("indexing words and vectors"):
         add_indexes(table, ("doc",), encoders.columns)
     return {"rows": table.count_rows(), "encoder": encoders.name, "layout": LAYOUT}
 
 
-def _batches(corpus: Corpus, encoders: Encoders, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yields the corpus, of which few batches are in memory at a time."""
-    sources = corpus()
+def _batches(corpus: Corpus, encoders: Encoders, schema: pa.Schema, stored_ids: Set[str]) -> Iterator[pa.RecordBatch]:
+    """Yields the corpus without the stored sources, of which few batches are in memory at a time."""
+    sources = (source for source in corpus() if source.id not in stored_ids)
     while chunk := list(islice(sources, BATCH_ROWS)):
         rows: list[tuple[str | None, ...]] = []
         for source in chunk:
@@ -119,21 +120,29 @@ def _vectors(encoders: Encoders, column: str, sources: list[Source]) -> pa.Array
 
 
 def add_indexes(table: Table, columns: Iterable[str], vectors: Mapping[str, Encoder]) -> None:
-    """Indexes a table's `body` for words, `columns` for equality and, in large tables, its `vectors`."""
+    """Indexes a table's `body` for words, `columns` for equality and, in large tables, its `vectors`.
+
+    Keeps the indexes of an interrupted build.
+    """
     from lancedb.index import FTS, BTree, IvfFlat
 
     rows = table.count_rows()
+    indexed = {column for made in table.list_indices() for column in made.columns}
+    configs: dict[str, Any] = {}
     # An index cannot be trained on an empty table.
     if rows:
-        table.create_index("body", config=FTS(base_tokenizer="icu/split", custom_stop_words=STOP_WORDS.split()))
-        for column in columns:
-            table.create_index(column, config=BTree())
+        configs["body"] = FTS(base_tokenizer="icu/split", custom_stop_words=STOP_WORDS.split())
+        configs |= {column: BTree() for column in columns}
 
     for column, encoder in vectors.items():
         filled_rows = table.count_rows(f"{column} IS NOT NULL") if len(vectors) > 1 else rows
         # For several vectors of a query, such an index only estimates the scores.
         if filled_rows >= IVF_FROM_ROWS and np.ndim(encoder.encode_query("any")) == 1:
-            table.create_index(column, config=IvfFlat(distance_type="cosine"))
+            configs[column] = IvfFlat(distance_type="cosine")
+
+    for column, config in configs.items():
+        if column not in indexed:
+            table.create_index(column, config=config)
 
 
 def vector_type(encoder: Encoder) -> pa.DataType:

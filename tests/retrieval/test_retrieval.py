@@ -19,7 +19,7 @@ from experiments.studies.recall import recall_report, recall_table
 from retrieval import index
 from retrieval.built_folder import MARKER
 from retrieval.embed import Encoders, LexicalEncoder, SentenceEncoder, Vectors, make_encoder
-from retrieval.index import open_index
+from retrieval.index import BATCH_ROWS, open_index
 from retrieval.store import SearchSpace, Store
 
 MODES: tuple[SearchMode, ...] = ("text", "vector", "hybrid")
@@ -224,21 +224,15 @@ def test_a_changed_corpus_or_encoder_gets_an_index_of_its_own(tmp_path: Path) ->
     assert smaller.encoded == len(SOURCES)
 
 
-def test_a_half_built_index_is_rebuilt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index, "corpus_digest", lambda *_: "v1")  # equal for all corpora below
-
-    def dies() -> Iterator[Source]:
-        yield from SOURCES * 30
-        raise KeyboardInterrupt
+def test_an_index_whose_building_failed_is_built_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "corpus_digest", lambda *_: "v1")  # equal for both corpora below
 
     def breaks() -> Iterator[Source]:
-        yield from SOURCES
+        yield from SOURCES[:2]
         raise FileNotFoundError("texts.jsonl is missing")
 
     with pytest.raises(FileNotFoundError, match=r"^texts.jsonl is missing$"):
         Store.open(tmp_path, breaks, LexicalEncoder())
-    with pytest.raises(KeyboardInterrupt):
-        Store.open(tmp_path, dies, LexicalEncoder())
     assert not list(tmp_path.glob(f"*/{MARKER}"))
     assert len(Store.open(tmp_path, corpus, LexicalEncoder())) == len(SOURCES)
     (marker,) = tmp_path.glob(f"*/{MARKER}")
@@ -246,6 +240,40 @@ def test_a_half_built_index_is_rebuilt(tmp_path: Path, monkeypatch: pytest.Monke
     again = CountingEncoder()
     Store.open(tmp_path, corpus, again)
     assert again.encoded == len(SOURCES)
+
+
+MANY = [Source(f"t{number}", f"t{number}", Kind.TEXT, "", f"text number {number}") for number in range(2000)]
+CONTINUED = 3 * BATCH_ROWS
+
+
+@pytest.mark.parametrize("end", ["encoding", "torn", "indexing"])
+def test_a_build_that_has_ended_early_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str) -> None:
+    monkeypatch.setattr(index, "IVF_FROM_ROWS", 1000)
+
+    class Ending(CountingEncoder):
+        def encode_sources(self, sources: Sequence[Source]) -> Vectors:
+            if self.encoded == CONTINUED and end != "indexing":
+                raise KeyboardInterrupt
+            return super().encode_sources(sources)
+
+        def encode_query(self, text: str) -> Vectors:
+            if end == "indexing":
+                raise KeyboardInterrupt
+            return super().encode_query(text)
+
+    with pytest.raises(KeyboardInterrupt):
+        Store.open(tmp_path / "continued", lambda: iter(MANY), Ending())
+    (building,) = (tmp_path / "continued").glob("*.building")
+    if end == "torn":
+        shutil.rmtree(next(building.rglob("_versions")))
+
+    again = CountingEncoder()
+    store = Store.open(tmp_path / "continued", lambda: iter(MANY), again)
+    assert again.encoded == {"torn": len(MANY), "indexing": 0}.get(end, len(MANY) - CONTINUED)
+    assert not building.exists()
+    whole = Store.open(tmp_path / "whole", lambda: iter(MANY), LexicalEncoder())
+    for search in (Search("number 77", 5, mode="vector"), Search("number 1999", 5), Search("1203", 5, mode="text")):
+        assert store.search(search) == whole.search(search)
 
 
 def _open_and_search(folder: str) -> list[str]:
