@@ -17,7 +17,7 @@ from actors.errors import UserError
 from actors.settings import BEFORE, OVER, SINCE
 from experiments.config.config import Config, written
 from experiments.config.keys import fields_of
-from experiments.config.values import layer_of, typed
+from experiments.config.values import layer_of, typed_literal
 from experiments.config.yaml_tree import SavedLoader, check_literal, read_yaml
 from experiments.records.run_files import write_atomically
 from experiments.records.start import project_version
@@ -48,7 +48,7 @@ def read(path: Path) -> Config:
         _drop_removed(tree)
         for key in _missing(tree, Config, _number(saved_by)):
             raise UserError(f"it lacks {key}: it was cut short")
-        return typed([layer_of(tree.items())])
+        return typed_literal(layer_of(tree.items()))
     except UserError as error:
         raise UserError(
             f"{path} is not a saved configuration of this version ({error}); agora-mm {version[:20]}, which wrote it, "

@@ -48,6 +48,12 @@ def test_a_release_of_another_size_is_made_and_measured(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_run_folders_are_made_and_read(tmp_path: Path) -> None:
+    found = measured("run_folders", str(tmp_path), "--kinds", "list", "--runs", "3")
+    assert set(found["list 3"]) == {"list cold", "list warm"}
+
+
+@pytest.mark.slow
 def test_false_alarms_are_counted_on_a_run_of_the_defences(tmp_path: Path) -> None:
     words = ["experiment=defences", "methods=[full,e_process]", "data.limit=4", "runtime=inline"]
     run = folder_of(finish(begin(*words, "figures=false", "wandb.mode=disabled", f"output={tmp_path}")))
