@@ -79,7 +79,8 @@ class DefenceSettings:
     tolerance: float = setting(0.05, at_least=0.001, at_most=0.4, since="0.4.0")
     """e_process: largest share of discussions in which an honest agent's answer is in no evidence."""
     block: int = setting(4, at_least=1, at_most=100_000, since="0.4.0")
-    """e_process: number of discussions between two decisions, which go on at once whatever the concurrency."""
+    """e_process: least number of discussions between two decisions, which go on at once whatever the concurrency.
+    Questions of one document stay together."""
 
 
 @dataclass

@@ -31,12 +31,15 @@ class Topology(Protocol):
 
 @runtime_checkable
 class InBlocks(Protocol):
-    """Topology that learns from scores of its discussions, between blocks of `block` of them (0: it learns nothing)."""
+    """Topology that learns from scores of its discussions, between blocks of them.
+
+    block: the least number of discussions of a block, which is made of whole clusters (0: it learns nothing).
+    """
 
     block: int
 
-    def after(self, suspicion: Sequence[Suspicion]) -> Topology:
-        """Returns the topology of the next block; suspicion: of each discussion of this one, in order."""
+    def after(self, suspicion: Sequence[Sequence[Suspicion]]) -> Topology:
+        """Returns the topology of the next block; suspicion: of each discussion of each cluster of this one."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +162,7 @@ class Renamed:
         self._topology = topology
         self.block = topology.block if isinstance(topology, InBlocks) else 0
 
-    def after(self, suspicion: Sequence[Suspicion]) -> "Renamed":
+    def after(self, suspicion: Sequence[Sequence[Suspicion]]) -> "Renamed":
         """Returns the renamed topology of the next block."""
         assert isinstance(self._topology, InBlocks)
         return Renamed(self._topology.after(suspicion), self.method)

@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from actors.messages import derive_seed
 from experiments.analysis.intervals import Clusters, cluster_totals
 from experiments.analysis.paired import UNKNOWN, adjusted_tests, verdict
 from experiments.analysis.rounding import rounded
 from experiments.analysis.run_facts import Metrics
 from experiments.analysis.scores import by_method
 from experiments.analysis.statistics import PairedTest
+from experiments.datasets.clusters import clusters_at_random
 from experiments.datasets.item import Dataset, Item, Subset
 from experiments.records.recorder import RunFolder
 from topologies.betting import capitals
@@ -27,20 +27,12 @@ MEANS = np.linspace(-1, 1, 2001)  # against which bets are made: an interval is 
 
 def looks(dataset: Dataset, seed: int) -> list[Subset]:
     """Makes the data set up to each look. Whole clusters of questions come in a random order, by seed."""
-    clusters: dict[str, list[Item]] = {}
-    cluster_of_group: dict[str, str] = {}
-    for item in dataset.evaluate():
-        # Variants of one question stay together, with the first one's cluster.
-        group = item.group or item.question.id
-        name = cluster_of_group.setdefault(group, item.cluster or group)
-        clusters.setdefault(name, []).append(item)
-
     subsets = []
     items: list[Item] = []
     new_questions = 0  # since the last look
-    for name in sorted(clusters, key=lambda name: (derive_seed(seed, "look", name), name)):
-        items += clusters[name]
-        new_questions += len(clusters[name])
+    for cluster in clusters_at_random(dataset.evaluate(), seed):
+        items += cluster
+        new_questions += len(cluster)
         if new_questions >= QUESTIONS:
             subsets.append(Subset(dataset, tuple(items)))
             new_questions = 0

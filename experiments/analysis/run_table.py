@@ -17,6 +17,7 @@ SPARE = ("strict\nEM", "F1", "train\nMtok", "calls", "reply\ntokens", "edges", "
 MEASURES = {
     "attack_success": ("attack\nsuccess", "{attack_success:.3f}"),
     "attack_retrieved": ("attack\nretrieved", "{attack_retrieved:.3f}"),
+    "honest_silenced": ("honest\nsilenced", "{honest_silenced:.2f}"),
     **{name: (f"certified\nf={number}", f"{{{name}:.3f}}") for name, number in CERTIFIED.items()},
     "strict_em": ("strict\nEM", "{strict_em:.3f}"),
     "f1": ("F1", "{f1:.3f}"),
@@ -39,6 +40,7 @@ NOTES = {
     "strict_em": (
         "{metric} counts an answer that contains the gold one; strict EM an equal one (MultimodalQA's script)."
     ),
+    "honest_silenced": "Honest silenced: honest agents that a defence keeps from all others, in a discussion.",
     "certified_1": "Certified: {metric} of the answers that no f agents can change, whatever they answer.",
     "path_recall": "P/R: precision and recall of the paths that were found in the knowledge graph, and of their edges.",
 }

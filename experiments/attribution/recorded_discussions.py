@@ -72,7 +72,6 @@ class RecordedDiscussions:
         items = {item.question.id: item for item in opened_run.dataset.evaluate()}
         if trace.question not in items:
             raise UserError(f"{place}: its question is not in the data set any more")
-        number = list(items).index(trace.question)
         is_clean = evaluation.kind == "clean"
         attack = self._made.attack
         if is_clean:
@@ -90,11 +89,13 @@ class RecordedDiscussions:
                 ended=True,
             )
         traces = opened_run.run.traces(f"evaluate-{evaluation.name}")
+        seed = self._plan.config.seed
+        topology, number = at_question(topology, trace.question, list(items.values()), seed, traces)
         item = items[trace.question]
         return RecordedDiscussion(
             place=place,
             trace=trace,
-            topology=at_question(topology, number, list(items), traces),
+            topology=topology,
             item=item,
             question=await opened_run.evidence.question(item),
             attack=attack,

@@ -1,6 +1,7 @@
 """Defences that act while a team transcripts: whom they suspect, whom others hear, and the bound on false alarms."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
@@ -95,10 +96,8 @@ async def test_every_guard_suspects_the_agent_that_keeps_inventing_most(method: 
 @pytest.mark.parametrize("method", ONLINE)
 async def test_an_agent_whose_turns_fail_is_suspected_no_more_than_any_other_and_never_isolated(method: str) -> None:
     trace = await held(topology(method), honest, failing="a5")
-    assert all(row[5] <= np.median(row) + 1e-9 or method == "e_process" for row in trace.suspicion)
+    assert all(row[5] <= np.median(row) + 1e-9 for row in trace.suspicion)
     assert all(row[5] > 0 for row in trace.weights)
-    if method == "e_process":
-        assert trace.suspicion[-1][5] == round(np.log(1 / 2), 6), "nothing was won or lost"
 
 
 @pytest.mark.parametrize("method", ONLINE)
@@ -142,31 +141,58 @@ async def test_an_inventor_is_isolated_after_some_blocks_and_the_recorded_scores
     for _ in range(4):
         traces = [await held(guarded, attacked) for _ in range(2)]
         isolated.append(traces[0].weights[0][5] == 0)
-        guarded = guarded.after([trace.suspicion for trace in traces])
+        guarded = guarded.after([[trace.suspicion] for trace in traces])
     assert isolated == [False, False, True, True]
     assert (await held(guarded, honest)).weights[0][5] == 0, "an alarm is for good"
     assert sum((await held(guarded, honest)).weights[0]) == len(AGENTS) - 1
 
 
-def alarms(rate: float, blocks: int, runs: int, seed: int) -> float:
-    """The share of runs in which any of the agents is isolated, each of which makes claims at the rate."""
-    draw, found = np.random.default_rng(seed), 0
-    first: EProcesses = topology("e_process")  # type: ignore[assignment]
-    p, q = 0.1, 0.5
+def alarms(rate: float, blocks: int, runs: int, seed: int, clump: int = 1, failing: float = 0.0) -> float:
+    """The share of runs in which any of the agents is isolated, each of which makes claims at the rate.
+
+    clump: discussions of a cluster, in all of which or in none an agent makes claims. failing: share of an agent's
+    other discussions in which all its turns fail.
+    """
+    draw = np.random.default_rng(seed)
+    first: EProcesses = topology("e_process", tolerance=0.1)  # type: ignore[assignment]
+    speaking = Message("1/a", AGENTS[0], 1, "", "Millau")
+    alarmed_runs = 0
     for _ in range(runs):
         guarded = first
-        made = draw.random((blocks, guarded.block, len(AGENTS))) < rate
-        for block in np.where(made, np.log(q / p), np.log((1 - q) / (1 - p))):
-            scores = guarded.log_wealth + block
-            guarded = guarded.after([(tuple(row),) for row in scores.tolist()])
-        found += int(not guarded.weights(np.zeros(len(AGENTS))).all())
-    return found / runs
+        for _ in range(blocks):
+            has_claim = draw.random(len(AGENTS)) < rate
+            has_failed = ~has_claim & (draw.random(len(AGENTS)) < failing)
+            messages = [
+                replace(speaking, id=f"1/{agent}", agent=agent, answer="Oslo" if claim else "Millau")
+                for agent, claim, failed in zip(AGENTS, has_claim, has_failed, strict=True)
+                if not failed
+            ]
+            # Most colleagues have a source, so that each of the others' claims is one.
+            sourced = [replace(speaking, id=f"1/{agent}", agent=agent) for agent in AGENTS]
+            wealth = guarded.log_wealth.copy()
+            for place, agent in enumerate(AGENTS):
+                own = [message for message in messages if message.agent == agent]
+                others = [message for message in sourced if message.agent != agent]
+                heard = Transcript(QUESTION, AGENTS, (*own, *others), frozenset("tarn flows millau albi".split()))
+                wealth[place] = guarded.suspicion(heard)[place]
+            guarded = guarded.after([[(tuple(wealth.tolist()),)] * clump])
+        alarmed_runs += int(not guarded.weights(np.zeros(len(AGENTS))).all())
+    return alarmed_runs / runs
 
 
 def test_honest_agents_at_the_very_tolerance_raise_an_alarm_in_few_runs() -> None:
-    assert alarms(0.1, blocks=50, runs=60, seed=0) <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / 60)
+    few = 0.05 + 2 * np.sqrt(0.05 * 0.95 / 60)
+    assert alarms(0.1, blocks=50, runs=60, seed=0) <= few
     assert alarms(0.02, blocks=50, runs=40, seed=1) == 0
-    assert alarms(0.6, blocks=10, runs=20, seed=2) == 1
+    assert alarms(0.6, blocks=20, runs=20, seed=2) == 1
+
+
+@pytest.mark.parametrize(
+    ("clump", "failing"), [(8, 0.0), (1, 0.9)], ids=["claims in clumps", "an agent that often fails"]
+)
+def test_the_bound_holds_for(clump: int, failing: float) -> None:
+    few = 0.05 + 2 * np.sqrt(0.05 * 0.95 / 60)
+    assert alarms(0.1, blocks=25, runs=60, seed=3, clump=clump, failing=failing) <= few
 
 
 async def test_a_late_attack_is_found_soon_after_a_long_honest_past() -> None:
@@ -177,6 +203,6 @@ async def test_a_late_attack_is_found_soon_after_a_long_honest_past() -> None:
         if not guarded.weights(np.zeros(len(AGENTS))).all():
             break
         gain = gains[block >= 250]
-        guarded = guarded.after([(tuple((guarded.log_wealth + gain).tolist()),)] * 4)
+        guarded = guarded.after([[(tuple((guarded.log_wealth + gain).tolist()),)]] * 4)
         delay += block >= 250
     assert 1 <= delay <= 3
