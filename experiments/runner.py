@@ -58,7 +58,7 @@ def open_folder(config: Config, arguments: Sequence[str] = ()) -> RunFolder:
         if not config.resume:
             save(config, folder.config)
         write_start(folder.path, arguments)
-    except OSError:
+    except (OSError, UserError):
         if not config.resume:
             discard(folder.path, [])
         raise

@@ -21,6 +21,7 @@ from experiments.config.saved import read
 from experiments.records import jsonl
 from experiments.records.recorder import RunFolder
 from experiments.records.records import LearningStep, Scored
+from experiments.records.run_files import read_json
 from experiments.records.usage import by_phase
 
 if TYPE_CHECKING:
@@ -292,10 +293,4 @@ def results(path: Path) -> dict[str, Any]:
     """Reads metrics.json or a file like it. Empty before the run's end. Raises UserError for a damaged one."""
     if not path.exists():
         return {}
-    return jsonl.decoded(
-        path,
-        1,
-        path.read_bytes(),
-        lambda text: {**json.loads(text)},
-        jsonl.DAMAGED,
-    )
+    return read_json(path)

@@ -6,16 +6,19 @@ content security policy lets a browser run these scripts and nothing else.
 
 import base64
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from actors.errors import UserError
 from experiments.analysis.embedded import Embedded
 from experiments.analysis.result_table import ResultTable
+from experiments.records.run_files import read_whole
 
 REPORT = "report.html"
+MOST_PICTURES = 100  # of a page
 LABELS = {"experiment": "Experiment", "model": "Model", "dataset": "Data set"}
 # In this order: later scripts use the functions of earlier ones.
 SCRIPTS = (
@@ -53,16 +56,28 @@ class Section:
         return not any(parts)
 
 
-def pictures(paths: Iterable[Path]) -> Iterator[tuple[str, str]]:
-    """Yields captions and data of figures, by the paths of their PNGs. An SVG takes a PNG's place."""
-    for path in paths:
+def figures_section(paths: Sequence[Path]) -> Section:
+    """Makes the section of figures, by the paths of their PNGs. An SVG takes a PNG's place.
+
+    Names in a warning what is not shown: figures behind the first `MOST_PICTURES`, and those that cannot be read.
+    """
+    pictures: list[tuple[str, str]] = []
+    warnings: list[str] = []
+    for path in paths[:MOST_PICTURES]:
         kind = "png"
         # An SVG stays sharp at any zoom. It is embedded as an image, where a browser runs no script of it.
         if path.with_suffix(".svg").exists():
             path = path.with_suffix(".svg")
             kind = "svg+xml"
-        content = base64.b64encode(path.read_bytes()).decode()
-        yield path.stem.replace("-", " "), f"image/{kind};base64,{content}"
+        try:
+            content = base64.b64encode(read_whole(path)).decode()
+        except UserError as error:
+            warnings.append(str(error))
+        else:
+            pictures.append((path.stem.replace("-", " "), f"image/{kind};base64,{content}"))
+    if len(paths) > MOST_PICTURES:
+        warnings.append(f"These are the first {MOST_PICTURES} of {len(paths):,} figures.")
+    return Section("Figures", warnings, pictures=pictures)
 
 
 def page(

@@ -9,7 +9,7 @@ from experiments.analysis.agreement import agreement, concluded
 from experiments.analysis.discussion_records import read_turn_counts
 from experiments.analysis.embedded import LIMIT_TURNS, embed, learned_graphs, packed
 from experiments.analysis.gains import gains_table
-from experiments.analysis.page import LABELS, SCRIPTS, Section, page, pictures
+from experiments.analysis.page import LABELS, SCRIPTS, Section, figures_section, page
 from experiments.analysis.result_table import ResultTable
 from experiments.analysis.run_facts import Metrics, metric_of, model_notes
 from experiments.analysis.run_table import game_table, run_table
@@ -17,7 +17,7 @@ from experiments.config.setting_groups import CompareSettings
 from experiments.datasets.item import TitlesOf
 from experiments.records import start, usage
 from experiments.records.recorder import RunFolder
-from experiments.records.run_files import write_atomically
+from experiments.records.run_files import read_whole, write_atomically
 
 
 def write_run_report(
@@ -77,7 +77,7 @@ def write_run_report(
         *run_sections(run, metrics, figures, facts=facts, counts=counts),
         Section("Learning", learned=packed(graphs) if graphs else ""),
         Section("Discussions", notes, discussions=embedded),
-        Section("Configuration", text=run.config.read_text(encoding="utf-8")),
+        Section("Configuration", text=read_whole(run.config).decode()),
     )
     text = page(f"{metrics['experiment']}: {run.path.name}", sections, SCRIPTS, listed=listed)
     write_atomically(run.report, text.encode())
@@ -126,4 +126,4 @@ def run_sections(
     yield Section("Results", tables=[table for table in tables if table.rows])
     if counts is not None:
         yield Section("Agents", tables=agents.agent_tables(agents.read(run)))
-    yield Section("Figures", pictures=tuple(pictures(figures)))
+    yield figures_section(figures)

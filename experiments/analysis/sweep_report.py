@@ -26,7 +26,7 @@ from experiments.analysis.compare import (
 )
 from experiments.analysis.grouping import grouped
 from experiments.analysis.intervals import Interval
-from experiments.analysis.page import LABELS, REPORT, Section, page, pictures
+from experiments.analysis.page import LABELS, REPORT, Section, figures_section, page
 from experiments.analysis.result_table import ResultTable, interval_form, plain, row_cells, short_keys, shown
 from experiments.analysis.rounding import rounded
 from experiments.analysis.run_facts import EMBEDDED_NOTE, Metrics, Settings, model_notes
@@ -293,7 +293,7 @@ def sweep_sections(
     yield Section("Results", tables=[replace(settings, title="Settings and methods")] if settings.rows else [])
     yield Section("Attacks", tables=attacks)
     yield Section("Papers", tables=papers)
-    yield Section("Figures", pictures=tuple(pictures(figures)))
+    yield figures_section(figures)
 
     headers = ("trial", *axes, "seed", "method", f"{metric} (95% interval)", *TRIAL_COSTS)
     rows: list[tuple[str, ...]] = []

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from actors.messages import Trace
 from actors.reader.english import count_tokens
+from actors.received import MB, read_plain, received
 from experiments.attacks.catalogue import attack_kind
 from experiments.attacks.poison import PLANTED, Poison
 from experiments.attacks.targets import aimed_at
@@ -193,7 +194,8 @@ def attackers_found(folder: Path) -> dict[str, Any]:
     path = folder / EDGE_SCORES
     if not path.is_file():
         return {}
-    record = json.loads(path.read_text())
+    with received(path, "restore it from a copy"):
+        record = json.loads(read_plain(path, 64 * MB))
     measures = {}
     if record.get("surrogate"):
         measures["surrogate"] = record["surrogate"]

@@ -37,8 +37,11 @@ class Folder:
 
     def find(self, *names: str) -> Path:
         """Finds the first file there of several paths. Raises UserError, with the paths, when there is none."""
-        self.require([names])
-        return next(filter(None, map(self.file, names)))
+        for name in names:
+            path = self.file(name)
+            if path is not None:
+                return path
+        raise self._missing([" or ".join(names)])
 
     def require(self, parts: Iterable[Sequence[str]]) -> None:
         """Raises UserError that names all missing files and folders. Of each, several paths are as good."""
@@ -48,7 +51,10 @@ class Folder:
                 alternatives = f" (or {', '.join(names[1:])})" if names[1:] else ""
                 missing.append(f"{names[0]}{alternatives}")
         if missing:
-            raise UserError(f"missing in {self.root}: {', '.join(missing)}; copy the missing files from {self.release}")
+            raise self._missing(missing)
+
+    def _missing(self, names: Sequence[str]) -> UserError:
+        return UserError(f"missing in {self.root}: {', '.join(names)}; copy the missing files from {self.release}")
 
     def file(self, *names: str) -> Path | None:
         """Finds the regular file of a path below the folder. None where there is nothing, or a folder.

@@ -87,10 +87,28 @@ class ShortPadding(FileIO):
         return content
 
 
+class ShortContent(gzip.GzipFile):
+    """Content of a gzip file. Raises gzip.BadGzipFile behind its first `most_bytes`."""
+
+    most_bytes = UNPACKED
+
+    def read(self, size: int | None = -1) -> bytes:
+        return self._within(super().read(size))
+
+    def readline(self, size: int | None = -1) -> bytes:
+        return self._within(super().readline(size))
+
+    def _within(self, content: bytes) -> bytes:
+        if self.tell() > self.most_bytes:
+            raise gzip.BadGzipFile(f"it unpacks to more than {self.most_bytes:,} bytes")
+        return content
+
+
 @contextmanager
-def unpacked(path: Path) -> Iterator[BinaryIO]:
+def unpacked(path: Path, most_bytes: int = 2 * UNPACKED) -> Iterator[BinaryIO]:
     """Opens the content of a gzip file. Reading it raises what `gzip.open` raises."""
-    with ShortPadding(path) as file, gzip.GzipFile(fileobj=file) as content:
+    with ShortPadding(path) as file, ShortContent(fileobj=file) as content:
+        content.most_bytes = most_bytes
         yield cast("BinaryIO", content)
 
 

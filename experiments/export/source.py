@@ -11,6 +11,7 @@ from actors.messages import Message
 from experiments.records.jsonl import DAMAGED
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Scored
+from experiments.records.run_files import read_whole
 from experiments.records.timings import times_of_turns
 
 MADE_UP_S = 0.001  # of a turn whose time was not recorded
@@ -46,7 +47,7 @@ class TimedDiscussion:
 
 def discussions(run: RunFolder) -> Iterator[TimedDiscussion]:
     """Reads a run's discussions, method by method. Raises UserError where there are none or they are damaged."""
-    run_id = hashlib.blake2b(run.name.encode() + run.config.read_bytes(), digest_size=8).hexdigest()
+    run_id = hashlib.blake2b(run.name.encode() + read_whole(run.config), digest_size=8).hexdigest()
     configured_s = run.config.stat().st_mtime
     scores = sorted(run.scores(), key=attrgetter("method"))
     if not scores:

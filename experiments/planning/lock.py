@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from actors.errors import UserError
+from actors.received import BROKEN, MB, read_plain
 from actors.settings import shown
 from experiments.config.config import Config, among, may_change
 from experiments.datasets.item import Dataset
 
+MOST_BYTES = 64 * MB  # of a plan
 # Settings that no result depends on.
 FREE = ("experiment", "output", "resume", "dry_run", "compare.plan", "compare.variance_from", "replay", "data.root")
 
@@ -27,11 +29,11 @@ def plan_lock(config: Config, dataset: Dataset) -> dict[str, Any]:
 def read_lock(path: Path) -> tuple[dict[str, Any], str]:
     """Reads a plan and the hash of its file. Raises UserError for a file that is no plan."""
     try:
-        content = path.read_bytes()
+        content = read_plain(path, MOST_BYTES)
         plan = json.loads(content)
         if not isinstance(plan["settings"], dict) or not isinstance(plan["questions"], str):
             raise TypeError
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except BROKEN as error:
         raise UserError(f"compare.plan={path} is no plan: write one with lock={path} and the run's settings") from error
     return plan, hashlib.sha256(content).hexdigest()
 

@@ -23,12 +23,16 @@ from tempfile import TemporaryFile
 from typing import BinaryIO, TypeVar
 
 from actors.errors import UserError
+from actors.received import BROKEN, MB, open_plain, reason_of
 from experiments.datasets.reading import unpacked
-from experiments.records.run_files import write_atomically
+from experiments.records.run_files import disk_remedy, write_atomically
 
 T = TypeVar("T")
 
-REASON_CHARACTERS = 300
+MOST_BYTES = 2**36  # of a file; traces of 100,000 discussions have some 2**30
+# A compressed file may unpack to so many times its size, or so many bytes: text of traces to 13 times.
+MOST_RATIO = 100
+LEAST_UNPACKED = 256 * MB
 LINE_BYTES = 64_000_000  # far above any record; a file without line breaks must not fill the memory
 READ_BYTES = 1 << 20
 COMPRESS_BYTES = 2**24  # shorter files stay plain
@@ -58,13 +62,15 @@ def content(path: Path) -> Iterator[BinaryIO]:
         # Several times: its writer may be replacing one form by the other.
         for form in (path, compressed(path)) * OPEN_ATTEMPTS:
             try:
-                opened = form.open("rb") if form is path else unpacked(form)
-                file = stack.enter_context(opened)
+                file = stack.enter_context(open_plain(form, MOST_BYTES))
+                if form is not path:
+                    most_bytes = max(LEAST_UNPACKED, MOST_RATIO * os.fstat(file.fileno()).st_size)
+                    file = stack.enter_context(unpacked(form, most_bytes))
                 break
             except FileNotFoundError:
                 continue
-            except (IsADirectoryError, NotADirectoryError) as error:
-                raise UserError(f"{form} cannot be read ({error.strerror}); {DAMAGED}") from error
+            except (OSError, ValueError) as error:
+                raise UserError(f"{form} cannot be read ({reason_of(error)}); {DAMAGED}") from error
 
         try:
             if isinstance(file, gzip.GzipFile) and not file.peek(1):
@@ -110,11 +116,16 @@ def endless_line(path: Path) -> UserError:
 def seekable(path: Path) -> BinaryIO:
     """Opens content to be read at any place, unpacked where it is compressed. Raises UserError for a damaged file."""
     if path.exists():
-        return path.open("rb")
+        try:
+            return open_plain(path, MOST_BYTES)
+        except (OSError, ValueError) as error:
+            raise UserError(f"{path} cannot be read ({reason_of(error)}); {DAMAGED}") from error
     try:
-        file = TemporaryFile()  # noqa: SIM115 (its reader closes it)
-        with content(path) as packed:
-            shutil.copyfileobj(packed, file)
+        with ExitStack() as stack:
+            file = stack.enter_context(TemporaryFile())
+            with content(path) as packed:
+                shutil.copyfileobj(packed, file)
+            stack.pop_all()  # its reader closes it
     except OSError as error:
         raise UserError(f"cannot unpack {compressed(path)}: {error}; make room for temporary files") from error
     return file
@@ -135,11 +146,8 @@ def decoded(path: Path, number: int, line: bytes, decode: Callable[[str], T], re
     try:
         return decode(line.decode())
     # JSON of another kind fails in `decode` in many ways; the user needs the file, the line and a remedy.
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        # The text of a ValueError is more precise than its class.
-        reason = str(error) if isinstance(error, ValueError) else repr(error)
-        reason = " ".join(reason.split())[:REASON_CHARACTERS]
-        raise UserError(f"{path}, line {number}: not a record of this kind ({reason}); {remedy}") from error
+    except BROKEN as error:
+        raise UserError(f"{path}, line {number}: not a record of this kind ({reason_of(error)}); {remedy}") from error
 
 
 def lock(file: FileIO) -> None:
@@ -194,7 +202,7 @@ def append_to(path: Path, line: str) -> None:
         with path.open("ab", buffering=0) as file:
             append(file, line)
     except OSError as error:
-        raise UserError(f"cannot write {path}: {error}; make room and resume the run") from error
+        raise UserError(f"cannot write {path}: {error}; {disk_remedy(error)} and resume the run") from error
 
 
 def cut(path: Path) -> None:

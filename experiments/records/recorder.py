@@ -19,7 +19,7 @@ from functools import cached_property, partial
 from io import FileIO
 from itertools import chain, islice
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from experiments.records.checkpoint import LEARNING, Checkpoint
 from experiments.records.failures import of_question
 from experiments.records.jsonl import DAMAGED
 from experiments.records.records import LearningStep, Scored, decode_trace, encode_trace
-from experiments.records.run_files import check_plain, write_atomically
+from experiments.records.run_files import check_plain, read_json, read_whole, write_atomically
 
 SCORES = "scores.jsonl"
 TIMINGS = "timings"  # the folder of `timings.py`'s files
@@ -105,6 +105,14 @@ class RunFolder:
         for library in ("wandb", "fontTools"):
             logging.getLogger(library).setLevel(logging.WARNING)
         return handler
+
+    def text(self, name: str) -> str:
+        """Reads a file whole. Raises UserError where it is missing, no plain file or larger than any run's."""
+        return read_whole(self.path / name).decode(errors="replace")
+
+    def json(self, name: str) -> dict[str, Any]:
+        """Reads a file with a JSON object. Raises UserError as `text`, and for any other content."""
+        return read_json(self.path / name)
 
     def learned(self, method: str) -> "RunFolder":
         """Returns the folder of a learned graph: training discussions and steps, state and edges."""

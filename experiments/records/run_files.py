@@ -1,6 +1,7 @@
 """Writes, checks and removes files of a run folder, and explains errors of its disk."""
 
 import errno
+import json
 import os
 import re
 import shutil
@@ -8,8 +9,10 @@ import stat
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from actors.errors import UserError
+from actors.received import MB, read_plain, received
 
 DEPTH = 64  # of nested folders; W&B's folder in a trial has about 8 levels
 # W&B's folder in a run or a trial has links to its latest run and log. The project neither reads nor writes them, and
@@ -17,6 +20,16 @@ DEPTH = 64  # of nested folders; W&B's folder in a trial has about 8 levels
 WANDB = re.compile(r"(trials/[^/]+/)?wandb/")
 # Files that a run, or a sweep and its trials, writes before the first question. Files of records count while empty.
 BEGINNING = re.compile(r"(trials/[^/]+/)?(config\.yaml|starts\.jsonl|run\.log|model\.json|wandb/.*)|tune/.*")
+
+# Bytes of a file that is read whole, by its ending, far above what runs write.
+WHOLE_BYTES = {
+    ".yaml": 16 * MB,
+    ".json": 64 * MB,
+    ".png": 16 * MB,
+    ".svg": 32 * MB,
+    ".safetensors": 1024 * MB,
+}
+RESTORE = "restore it from a copy"
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 BARRED = {errno.EROFS, errno.EACCES, errno.EPERM}
@@ -44,6 +57,19 @@ def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def read_whole(path: Path) -> bytes:
+    """Reads a whole file of a run folder. Raises UserError where it is missing, no plain file or too large."""
+    with received(path, RESTORE):
+        return read_plain(path, WHOLE_BYTES[path.suffix])
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Reads a JSON object of a run folder. Raises UserError as `read_whole`, and for any other content."""
+    content = read_whole(path)
+    with received(path, RESTORE):
+        return {**json.loads(content)}
 
 
 def check_plain(folder: Path) -> None:
@@ -90,6 +116,15 @@ def discard(folder: Path, parents: list[Path]) -> None:
     for parent in parents:
         with suppress(OSError):
             parent.rmdir()
+
+
+def disk_remedy(error: OSError) -> str:
+    """Says what makes a file that could not be written writable."""
+    if error.errno in WRONG_KIND:
+        return "restore it from a copy"
+    if error.errno in BARRED:
+        return "make it writable"
+    return "make room"
 
 
 def disk_failure(error: BaseException, folder: Path) -> str:

@@ -13,6 +13,7 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from experiments.records import jsonl
 from experiments.records.records import Count, Record
 
 STARTS = "starts.jsonl"
@@ -66,7 +67,7 @@ def program() -> str:
 
 
 def write_start(folder: Path, arguments: Sequence[str]) -> None:
-    """Adds this start to a run folder's starts. Raises OSError where it cannot be written."""
+    """Adds this start to a run folder's starts. Raises UserError where it cannot be written."""
     start = Start(
         version=project_version(),
         command=f"{program()} {shlex.join(arguments)}",
@@ -75,8 +76,7 @@ def write_start(folder: Path, arguments: Sequence[str]) -> None:
         pid=os.getpid(),
         host=socket.gethostname(),
     )
-    with (folder / STARTS).open("a") as file:
-        file.write(f"{start.encode()}\n")
+    jsonl.append_to(folder / STARTS, start.encode())
 
 
 def _commit() -> str | None:

@@ -19,6 +19,7 @@ from actors.backends.model_choice import ModelChoice
 from actors.errors import UserError
 from actors.messages import Role
 from actors.prompting.safe_text import one_line
+from actors.received import BROKEN, read_plain
 from actors.settings import AgentSettings
 from experiments.planning.run_models import RunModels
 from topologies.topology import DECISION_AGENT
@@ -137,9 +138,7 @@ def load_team(path: Path, trusted: Collection[str] = ()) -> GraphFlow:
     Raises UserError for a file that no run writes, and for one that names anything that is not trusted.
     """
     try:
-        if path.stat().st_size > FILE_BYTES:
-            raise ValueError(f"it has more than {FILE_BYTES:,} bytes")
-        component = json.loads(path.read_text(encoding="utf-8"))
+        component = json.loads(read_plain(path, FILE_BYTES))
         team = _config(component, GraphFlow.component_provider_override)
         if team.get("termination_condition") is not None:
             raise ValueError("it has a condition of its own")
@@ -153,8 +152,8 @@ def load_team(path: Path, trusted: Collection[str] = ()) -> GraphFlow:
             if unknown := [str(name) for name in names_outside if name and str(name) not in trusted]:
                 raise ValueError(f"it names {', '.join(unknown)}; pass trusted={unknown} if you trust the file")
         return GraphFlow.load_component(component)
-    # RuntimeError: nested too deep, or of another version of AutoGen.
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RuntimeError) as error:
+    # RuntimeError: of another version of AutoGen.
+    except (*BROKEN, RuntimeError) as error:
         raise UserError(f"{path}: no team that can be loaded: {one_line(str(error))[:300]}") from error
 
 

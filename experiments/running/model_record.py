@@ -10,6 +10,7 @@ from actors.backends.model_settings import model_name
 from actors.errors import UserError
 from actors.messages import Abilities
 from actors.prompting.prompt import is_enforced
+from actors.received import BROKEN, read_plain
 from actors.runtime.runtime import Runtime
 from actors.settings import AgentSettings
 from experiments.config.config import Config
@@ -95,12 +96,9 @@ def _by_role(record: Mapping[str, Any]) -> dict[str, Any]:
 def _recorded(folder: RunFolder) -> dict[str, dict[str, Any]]:
     """Reads the comparable abilities of a run's models by role. Raises UserError for a damaged record."""
     try:
-        with folder.model.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
-        if len(content) > MOST_BYTES:
-            raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
+        content = read_plain(folder.model, MOST_BYTES)
         return {role: _comparable(model["abilities"]) for role, model in _by_role(json.loads(content)).items()}
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+    except BROKEN as error:
         raise UserError(f"{folder.model} is damaged ({error}); start a new run") from error
 
 

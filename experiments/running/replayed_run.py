@@ -93,7 +93,7 @@ def copy_learning(source: RunFolder, folder: RunFolder) -> None:
                 with (copy.path / name).open("wb") as file:
                     file.writelines(jsonl.pieces(graph.path / name, sizes.get(name, 0)))
             # The checkpoint comes last, and whole: it vouches for the rest, so an interrupted copy starts again.
-            run_files.write_atomically(copy.topology, graph.topology.read_bytes())
+            run_files.write_atomically(copy.topology, run_files.read_whole(graph.topology))
         except OSError as error:
             raise UserError(f"cannot copy what {graph.path} learned to {copy.path}: {error}; make room") from error
 

@@ -199,5 +199,5 @@ def trial_result(trial: Trial, folder: Path, report: Report) -> TrialResult:
     if not report.finished:
         utility = round(report.utility, 6)
         return TrialResult(trial.name, trial.values, trial.seed, {}, stopped=report.steps, utility=utility)
-    metrics = json.loads((folder / TRIALS / trial.name / "metrics.json").read_text())
+    metrics = RunFolder(folder / TRIALS / trial.name).json("metrics.json")
     return TrialResult(trial.name, trial.values, trial.seed, metrics)

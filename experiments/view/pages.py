@@ -1,6 +1,5 @@
 """Pages of the viewer, made of the same sections as reports."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -10,7 +9,7 @@ from markupsafe import Markup
 from actors.errors import UserError, visible
 from experiments.analysis.discussion_records import read_turn_counts
 from experiments.analysis.embedded import Embedded
-from experiments.analysis.page import SCRIPTS, Section, page, pictures
+from experiments.analysis.page import SCRIPTS, Section, figures_section, page
 from experiments.analysis.reports import run_sections
 from experiments.analysis.result_table import ResultTable
 from experiments.analysis.run_facts import metric_of
@@ -51,7 +50,7 @@ def run_page(overviews: Overviews, name: str, all_tables: bool) -> str:
         else:
             results = list(_run_results(run, overview, facts, all_tables))
     # A damaged file of results fails in many ways where it is read.
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(f"{run.path}: its results cannot be read ({error!r}); restore them from a copy") from error
 
     sections = [*results, _listed("Trials of this sweep", trials, f"{up}run/")]
@@ -62,7 +61,7 @@ def run_page(overviews: Overviews, name: str, all_tables: bool) -> str:
     other_runs = comparisons(overviews.root, name)
     if other_runs.rows:
         sections.append(Section("Compare", tables=[other_runs]))
-    sections.append(Section("Configuration", text=run.config.read_text(encoding="utf-8", errors="replace")))
+    sections.append(Section("Configuration", text=run.text("config.yaml")))
     return page(run.name, sections, (*SCRIPTS, "live.js"), served=True, listed="")
 
 
@@ -78,18 +77,18 @@ def _sweep_results(run: RunFolder, facts: dict[str, str]) -> Iterator[Section]:
 
 def _run_results(run: RunFolder, overview: Overview, facts: dict[str, str], all_tables: bool) -> Iterator[Section]:
     if run.metrics.is_file():
-        metrics = json.loads(run.metrics.read_bytes())
+        metrics = run.json("metrics.json")
         counts = read_turn_counts(run, metrics["methods"]) if all_tables else None
         yield from run_sections(run, metrics, _drawn(run), facts, counts)
         return
     # The result of a study as it is written, at its end.
-    study = run.path / f"{overview.kind}.json"
+    study = f"{overview.kind}.json"
     text = ""
-    if study.is_file():
-        text = study.read_text(encoding="utf-8", errors="replace")[:MOST_CHARACTERS]
+    if (run.path / study).is_file():
+        text = run.text(study)[:MOST_CHARACTERS]
     yield Section("Summary", facts=facts)
     yield Section("Results", tables=_answers_so_far(run), text=text)
-    yield Section("Figures", pictures=tuple(pictures(_drawn(run))))
+    yield figures_section(_drawn(run))
 
 
 def _answers_so_far(run: RunFolder) -> list[ResultTable]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from actors.errors import UserError
+from actors.received import MB, read_plain, received
 from topologies.systems.bdog_graph import Blueprint, Edge, blueprint
 
 log = logging.getLogger(__name__)
@@ -24,6 +25,7 @@ _TAILS = ("with", "target", "to", "tail", "object", "object2", "entity2", "end",
 _LABELS = ("relationship", "relation", "predicate", "type", "label", "name", "action")
 _ATTRIBUTES = ("attribute", "name", "key", "type")
 LABEL = "related to"  # of a relation without one
+MOST_BYTES = 256 * MB  # of a file of graphs
 
 
 def read_blueprints(path: str | None) -> dict[str, Blueprint]:
@@ -33,11 +35,8 @@ def read_blueprints(path: str | None) -> dict[str, Blueprint]:
     """
     if path is None:
         return {}
-    try:
-        entries = json.loads(Path(path).read_text(encoding="utf-8"))
-    # Broken JSON and broken UTF-8 are both ValueErrors.
-    except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"systems.blueprints={path}: cannot be read ({error}); name a JSON file of graphs") from None
+    with received(f"systems.blueprints={path}", "name a JSON file of graphs"):
+        entries = json.loads(read_plain(Path(path), MOST_BYTES))
     if not isinstance(entries, dict):
         raise UserError(f"systems.blueprints={path}: expected a JSON object of graphs by question id")
 
@@ -59,7 +58,8 @@ def read_scene_graph(text: str) -> Blueprint:
     start = len(re.split(r"[{\[]", text, maxsplit=1)[0])
     try:
         value, _ = json.JSONDecoder().raw_decode(text, start)
-    except (json.JSONDecodeError, RecursionError):
+    # A number of thousands of digits is a ValueError, too.
+    except (ValueError, RecursionError):
         return Blueprint()
     graph = _SceneGraph(_holder(value))
     return blueprint(graph.edges(), graph.names())

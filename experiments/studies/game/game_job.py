@@ -65,7 +65,7 @@ class GameJob(DiscussionJob):
         (context.recorder.run.path / FILE).write_text(json.dumps(game, indent=1) + "\n")
 
     def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, titles_of: TitlesOf, tracker: Tracker) -> bool:
-        game = json.loads((folder.path / FILE).read_text())
+        game = folder.json(FILE)
         methods: list[str] = []
         pairs = []
         for name, row in game["defences"].items():

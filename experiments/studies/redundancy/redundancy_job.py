@@ -32,7 +32,7 @@ class RedundancyJob(DiscussionJob):
 
     def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, titles_of: TitlesOf, tracker: Tracker) -> bool:
         """Draws the figure, logs the W&B summary and prints the tables, from redundancy.json."""
-        metrics = json.loads((folder.path / FILE).read_text())
+        metrics = folder.json(FILE)
         figures: list[Path] = []
         with sinks.beside("the figure", folder.path):
             from experiments.studies.redundancy.redundancy_figure import draw_edge_effects  # imports matplotlib

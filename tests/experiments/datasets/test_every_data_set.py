@@ -146,11 +146,16 @@ def test_all_missing_files_are_named_before_any_is_read(kind: str, missing: tupl
 
 
 @every
-@pytest.mark.parametrize("damage", ["truncated", "empty", "another form"])
+@pytest.mark.parametrize("damage", ["truncated", "empty", "another form", "a folder"])
 def test_a_damaged_file_is_named_in_one_line(kind: str, damage: str, root: Path) -> None:
     path = root / FILES[kind][0]
     content = path.read_bytes()
-    path.write_bytes({"truncated": content[: len(content) * 2 // 3 - 3], "empty": b"", "another form": b"7\n"}[damage])
+    if damage == "a folder":
+        path.unlink()
+        path.mkdir()
+    else:
+        contents = {"truncated": content[: len(content) * 2 // 3 - 3], "empty": b"", "another form": b"7\n"}
+        path.write_bytes(contents[damage])
     with pytest.raises(UserError) as refused:
         read(opened(kind, root))
     assert str(root) in str(refused.value)

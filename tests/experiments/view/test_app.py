@@ -1,6 +1,8 @@
 """The viewer's server shows runs, and nothing else of this machine."""
 
+import gzip
 import signal
+from collections.abc import Callable
 from pathlib import Path
 from shutil import copytree
 from urllib.parse import urlsplit
@@ -108,6 +110,62 @@ def test_a_link_out_of_the_folder_is_not_followed(runs: Path, tmp_path: Path) ->
     (held / "config.yaml").write_bytes((runs / name_of(runs) / "config.yaml").read_bytes())
     (held / "scores.jsonl").symlink_to(runs / name_of(runs) / "scores.jsonl")
     assert client(shown).get("run/held/index.json").status_code == 422
+
+
+def sparse(path: Path) -> None:
+    path.parent.mkdir(exist_ok=True)
+    with path.open("wb") as file:
+        file.truncate(2**32)
+
+
+def bomb(path: Path) -> None:
+    """A few megabytes that unpack to gigabytes."""
+    zeros = gzip.compress(b"\n" * 2**24, mtime=0)
+    path.write_bytes(zeros * 200)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "address", "status"),
+    [
+        ("metrics.json", sparse, "", 422),
+        ("metrics.json", lambda path: path.write_text("[" * 100_000), "", 422),
+        ("metrics.json", lambda path: path.write_text('{"methods": ' + "9" * 10_000 + "}"), "", 422),
+        ("figures/x.png", sparse, "", 200),
+        ("scores.jsonl", sparse, "index.json", 422),
+        ("traces/evaluate-m3prune.jsonl", sparse, "trace.json?group=m3prune&line=1", 422),
+        ("timings/evaluate-m3prune.jsonl", sparse, "trace.json?group=m3prune&line=1", 422),
+        ("config.yaml", sparse, "", 422),
+    ],
+)
+def test_no_file_of_a_run_fills_the_memory(
+    runs: Path, tmp_path: Path, name: str, damage: Callable[[Path], object], address: str, status: int
+) -> None:
+    copytree(runs / name_of(runs), tmp_path / "damaged")
+    damage(tmp_path / "damaged" / name)
+    answer = client(tmp_path).get(f"run/damaged/{address}")
+    assert answer.status_code == status
+    assert name in answer.text
+    assert client(tmp_path).get("").status_code == 200
+
+
+@pytest.mark.slow
+def test_a_file_that_unpacks_to_gigabytes_is_refused(runs: Path, tmp_path: Path) -> None:
+    copytree(runs / name_of(runs), tmp_path / "damaged")
+    (tmp_path / "damaged" / "scores.jsonl").unlink()
+    bomb(tmp_path / "damaged" / "scores.jsonl.gz")
+    server = client(tmp_path)
+    assert server.get("").status_code == 200
+    assert server.get("run/damaged/index.json").status_code == 422
+
+
+def test_a_page_has_a_limited_number_of_figures(runs: Path, tmp_path: Path) -> None:
+    copytree(runs / name_of(runs), tmp_path / "drawn")
+    (tmp_path / "drawn" / "figures").mkdir()
+    for number in range(300):
+        (tmp_path / "drawn" / "figures" / f"{number:03}.png").write_bytes(b"x")
+    text = client(tmp_path).get("run/drawn/").text
+    assert text.count("<figure>") == 100
+    assert "of 300 figures" in text
 
 
 def test_one_run_is_shown_without_its_neighbours(runs: Path, tmp_path: Path) -> None:

@@ -423,7 +423,11 @@ async def test_a_blueprint_of_a_file_replaces_the_drawn_one(store: Store, tmp_pa
     assert len(given_triples(turns[0])) == bdog.SIZE
 
 
-@pytest.mark.parametrize("text", ["[]", "{", None])
+def test_a_graph_with_a_number_of_thousands_of_digits_is_drawn_anew() -> None:
+    assert not read_scene_graph('{"objects": [' + "9" * 10_000 + "]}")
+
+
+@pytest.mark.parametrize("text", ["[]", "{", None, "9" * 10_000, "[" * 100_000])
 def test_a_plan_refuses_a_file_that_is_none_of_blueprints_in_one_line(tmp_path: Path, text: str | None) -> None:
     file = tmp_path / "graphs.json"
     if text is not None:
