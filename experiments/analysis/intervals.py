@@ -117,7 +117,12 @@ def score_interval(values: npt.ArrayLike, seed: int, clusters: Clusters = None) 
     return low, high
 
 
-def difference_interval(values: npt.ArrayLike, seed: int, clusters: Clusters = None) -> Interval:
+def difference_interval(
+    values: npt.ArrayLike,
+    seed: int,
+    clusters: Clusters = None,
+    draws: int = DRAWS,
+) -> Interval:
     """95% interval of the mean of paired differences from -1 to 1 (n,). It is `bootstrap_interval`, or Tango's.
 
     Tango's score interval (1998) takes its place where fewer than `FEWEST` values differ from the commonest one, as for
@@ -126,7 +131,7 @@ def difference_interval(values: npt.ArrayLike, seed: int, clusters: Clusters = N
     """
     differences = np.asarray(values, dtype=np.float64)
     if not len(differences) or not are_few(differences):
-        return bootstrap_interval(differences, seed, clusters=clusters)
+        return bootstrap_interval(differences, seed, draws=draws, clusters=clusters)
 
     def bound(z: float, side: float) -> float:
         # The statistic falls as the mean rises. It has no crossing where even the outermost mean is in the interval.

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TypedDict
 
 import numpy as np
@@ -11,6 +10,7 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from experiments.analysis.intervals import (
+    DRAWS,
     TAIL,
     Clusters,
     Interval,
@@ -24,7 +24,6 @@ from experiments.analysis.intervals import (
 from topologies.wiring import Floats
 
 TEST_DRAWS = 10_000
-POWER = 0.8  # with which a study shows the smallest difference that it can
 
 
 class PairedTest(TypedDict):
@@ -74,7 +73,7 @@ def paired_test(
         p_worse = float(student.sf((differences.mean() + margin) / error, freedom))
     return PairedTest(
         difference=float(differences.mean()),
-        ci95=difference_interval(differences, seed, clusters),
+        ci95=difference_interval(differences, seed, clusters, draws=min(draws, DRAWS)),
         p_value=_sign_flip(sums, differences.sum(), seed, draws=draws),
         p_margin=min(1.0, 2 * p_worse),
         n=len(differences),
@@ -105,6 +104,7 @@ def crossed_test(
     seed: int,
     clusters: Clusters = None,
     margin: float = 0.0,
+    draws: int = TEST_DRAWS,
 ) -> PairedTest:
     """Tests the mean of `differences` [trials, questions] of two methods. NaN was not asked.
 
@@ -122,6 +122,7 @@ def crossed_test(
         means,
         np.zeros_like(means),
         seed,
+        draws=draws,
         clusters=clusters_asked,
         margin=margin,
     )
@@ -179,7 +180,7 @@ def crossed_error(values: Floats, clusters: Clusters = None) -> tuple[float, flo
     by_trial = variance(cells.sum(axis=1))
     # Not below either: a difference of estimates can be negative.
     total = max(by_cluster, by_trial, by_cluster + by_trial - variance(cells.ravel()))
-    return math.sqrt(total), _freedom(
+    return math.sqrt(total), freedom_of(
         total,
         by_cluster,
         count,
@@ -188,7 +189,7 @@ def crossed_error(values: Floats, clusters: Clusters = None) -> tuple[float, flo
     )
 
 
-def _freedom(
+def freedom_of(
     total: float,
     by_cluster: float,
     clusters: int,
@@ -198,66 +199,6 @@ def _freedom(
     """Satterthwaite's degrees of freedom of a variance, from its parts and their numbers of units."""
     parts = by_cluster**2 / max(1, clusters - 1) + by_trial**2 / max(1, trials - 1)
     return total**2 / parts if parts else 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class Spread:
-    """Standard deviations of paired differences, of questions and of the means of learned graphs.
-
-    correlation: of the questions of a cluster.
-    """
-
-    questions: float
-    correlation: float = 0.0
-    graphs: float = 0.0
-
-
-def spread_of(trials: Sequence[tuple[Floats, Clusters]]) -> Spread:
-    """Measures the spread of differences (n,) with their clusters. Each trial has a learned graph.
-
-    The correlation is Fisher's (1925): mean product of two deviations within a cluster, over their mean square. What
-    varies between the means of trials beyond their own errors is put down to the graphs.
-    """
-    products = 0.0
-    pairs = 0.0
-    squares = 0.0
-    count = 0
-    errors = []
-    means = []
-    for values, clusters in trials:
-        mean = float(values.mean())
-        sums, sizes = cluster_totals(values - mean, clusters)
-        trial_squares = float(((values - mean) ** 2).sum())
-        products += float((sums**2).sum()) - trial_squares
-        pairs += float((sizes * (sizes - 1)).sum())
-        squares += trial_squares
-        count += len(values)
-        error, _ = crossed_error(values[None], clusters)
-        errors.append(error**2)
-        means.append(mean)
-
-    between = 0.0
-    if len(trials) > 1:
-        between = float(np.var(means, ddof=1) - np.mean(errors))
-    correlation = 0.0
-    if pairs and squares:
-        correlation = products / pairs / (squares / count)
-    return Spread(math.sqrt(squares / count), max(0.0, correlation), math.sqrt(max(0.0, between)))
-
-
-def smallest_difference(spread: Spread, sizes: Sequence[int], seeds: int = 1) -> float:
-    """Difference that a two-sided test shows with a power of .8, with clusters of these `sizes` and so many seeds.
-
-    (t(.975) + t(.8)) times the standard error, whose variance is that of the questions times Kish's design
-    effect, which more seeds do not reduce, and that of the graphs over the seeds. Satterthwaite's degrees of freedom.
-    """
-    total = float(sum(sizes))
-    effect = 1 + (sum(size**2 for size in sizes) / total - 1) * spread.correlation
-    by_cluster = spread.questions**2 * effect / total
-    by_seed = spread.graphs**2 / seeds
-    variance = by_cluster + by_seed
-    freedom = _freedom(variance, by_cluster, len(sizes), by_trial=by_seed, trials=seeds)
-    return float(student.ppf([1 - TAIL, POWER], freedom).sum()) * math.sqrt(variance)
 
 
 def least_clusters(tests: int) -> int:

@@ -1,12 +1,13 @@
 """Computes the smallest difference between methods that planned questions and seeds can show."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
 
+from experiments.analysis.power import Design, Spread, spread_of
 from experiments.analysis.scores import by_method
-from experiments.analysis.statistics import Spread, smallest_difference, spread_of
 from experiments.config.setting_groups import CompareSettings
 from experiments.records.recorder import RunFolder
 from experiments.records.trials import TRIALS
@@ -23,14 +24,25 @@ def power_notes(
     as stated. Raises UserError for a folder that is no run.
     """
     plural = "s" if seeds > 1 else ""
-    design = f"{sum(sizes):,} questions in {len(sizes):,} clusters, {seeds} seed{plural}"
+    size = f"{sum(sizes):,} questions in {len(sizes):,} clusters, {seeds} seed{plural}"
     if compare.variance_from is None:
         spread = Spread(compare.deviation, compare.correlation, compare.graph_deviation)
-        difference = smallest_difference(spread, sizes, seeds)
+        planned = Design(spread, tuple(sizes), seeds)
+        difference = planned.smallest_difference()
         yield (
-            f"{WORDS}: {difference:.3f} ({design}; the difference has a standard deviation of {spread.questions:g} "
-            f"between questions, a correlation of {spread.correlation:g} in a cluster and a standard deviation of "
-            f"{spread.graphs:g} between graphs; compare.variance_from=<run> measures them)."
+            f"{WORDS}: {_written(difference)} ({size}; the difference has a standard deviation of "
+            f"{spread.questions:g} between questions, a correlation of {spread.correlation:g} in a cluster and a "
+            f"standard deviation of {spread.graphs:g} between graphs; compare.variance_from=<run> measures them)."
+        )
+        if compare.stop and math.isfinite(difference):
+            yield (
+                f"compare.stop shows a difference of {difference:.3f} in {planned.shown_early(difference):.0%} of such "
+                "studies: its test holds at every look, and needs more clusters than one test at the end."
+            )
+        share = planned.not_worse(compare.margin)
+        yield (
+            f"Of such studies without a difference, {share:.0%} show not worse by compare.margin={compare.margin:g}; "
+            f"80% would by {_written(planned.smallest_margin())}."
         )
         return
 
@@ -41,9 +53,14 @@ def power_notes(
     for pair in pairs:
         pair_spread = _pair_spread(runs, *pair)
         if pair_spread and pair_spread.questions:
-            by_pair.append(f"{' and '.join(pair)} {smallest_difference(pair_spread, sizes, seeds):.3f}")
+            difference = Design(pair_spread, tuple(sizes), seeds).smallest_difference()
+            by_pair.append(f"{' and '.join(pair)} {_written(difference)}")
     differences = ", ".join(by_pair) or "unknown, for the earlier run compares none of the methods"
-    yield f"{WORDS}: {differences} ({design})."
+    yield f"{WORDS}: {differences} ({size})."
+
+
+def _written(difference: float) -> str:
+    return "none below 1" if math.isinf(difference) else f"{difference:.3f}"
 
 
 def _pair_spread(runs: Sequence[Mapping[str, pd.DataFrame]], method: str, rival: str) -> Spread | None:
