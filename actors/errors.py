@@ -24,6 +24,7 @@ E = TypeVar("E", bound=BaseException)
 # Beginning of the error of a turn that failed for its question's content; a broken model or endpoint fails otherwise.
 CONTENT_FILTER = "content filter"
 DOES_NOT_FIT = "the prompt does not fit"
+NOT_DECODED = "cannot be decoded"  # of a picture, in the error of a turn that reads it
 
 
 class AgoraError(Exception):

@@ -12,6 +12,8 @@ from typing import BinaryIO
 
 from PIL import ExifTags, Image, ImageOps
 
+from actors.errors import NOT_DECODED
+
 # Pillow opens some formats by starting a program (EPS); data sets hold only these.
 FORMATS = ("JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF")
 MB = 2**20
@@ -80,11 +82,11 @@ def opened(path: str | Path) -> Iterator[Image.Image]:
             yield picture
     except (Image.DecompressionBombWarning, Image.DecompressionBombError) as error:
         millions = (Image.MAX_IMAGE_PIXELS or 0) // 10**6
-        raise OSError(f"image {path} has more than {millions} million pixels: make it smaller") from error
+        raise OSError(f"image {path} {NOT_DECODED} (more than {millions} million pixels): make it smaller") from error
     # Pillow's decoders raise any exception on a damaged file; its messages may hold several lines.
     except Exception as error:
         reason = getattr(error, "strerror", None) or type(error).__name__
-        raise OSError(f"image {path} cannot be decoded ({reason}): copy it again or remove it") from error
+        raise OSError(f"image {path} {NOT_DECODED} ({reason}): copy it again or remove it") from error
 
 
 @contextmanager

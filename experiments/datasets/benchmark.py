@@ -4,13 +4,14 @@ import base64
 import heapq
 import logging
 import os
+import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, ClassVar, Literal, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from actors.errors import UserError
 from actors.messages import Kind, Source, derive_seed
@@ -35,8 +36,7 @@ class Benchmark(ABC):
     release: where its files come from, for errors.
     parts: the paths that each of its files and folders may have; `train` is read only to learn.
     evaluated: the split that is evaluated.
-    pictures: how pictures are checked: their headers are read with the corpus, and the ones that a run uses are
-        decoded before it begins; or opened, their headers only; or not (`write_picture` has checked them).
+    packed: files of the release hold many pictures each, which `unpack` writes to files of their own.
     notes: what its user should know of this copy, such as missing pictures; filled while it is read.
     """
 
@@ -45,7 +45,7 @@ class Benchmark(ABC):
     release: ClassVar[str]
     parts: ClassVar[Parts] = {}
     evaluated = "dev"
-    pictures: ClassVar[Literal["decoded", "opened", "checked"]] = "decoded"
+    packed = False
 
     def __init__(self, request: DataRequest) -> None:
         self.request = request
@@ -112,7 +112,7 @@ class Benchmark(ABC):
         return iter(self._chosen[split])
 
     def corpus(self) -> Iterator[Source]:
-        """Every source once. Raises UserError for a missing or broken file, and for a picture without a header.
+        """Every source once. Raises UserError for a missing or broken file. Pictures are not opened.
 
         A picture whose file is not there has `image=None`; a warning has their number.
         """
@@ -128,8 +128,6 @@ class Benchmark(ABC):
                 pictures += 1
                 if source.image is None:
                     missing_files += 1
-                elif self.pictures != "checked":
-                    check_image(Path(source.image), decode=False)
 
             yield source
 
@@ -139,8 +137,8 @@ class Benchmark(ABC):
                 "described in words"
             )
 
-    def unpack(self) -> None:
-        """Writes the pictures of the chosen questions to the cache. Most releases have them as files, and need none."""
+    def unpack(self, pictures: Iterable[Source]) -> None:
+        """Writes the files of pictures that are not there yet, where the release is `packed`."""
         return
 
     def reads_with(self) -> tuple[object, ...]:
@@ -223,14 +221,13 @@ def choose(
     return (item for _, item in sorted(first, key=itemgetter(0)))
 
 
-def check_image(path: Path, *, decode: bool = True) -> None:
-    """Decodes a picture, or reads its header only. Raises UserError as `opened` raises OSError."""
+def check_image(path: Path) -> None:
+    """Decodes a picture. Raises UserError as `opened` raises OSError."""
     try:
         # Warnings are about metadata, which is not read.
         with warnings.catch_warnings(action="ignore"), opened(path) as picture:
-            if decode:
-                picture.draft("RGB", (1, 1))  # much faster, and every byte is still read
-                picture.load()
+            picture.draft("RGB", (1, 1))  # much faster, and every byte is still read
+            picture.load()
     except OSError as error:
         raise UserError(str(error)) from error
 
@@ -244,7 +241,7 @@ def write_picture(file: Path, encoded: str) -> None:
         return
 
     # Renamed once it is checked: a run that is killed here leaves no half picture.
-    unchecked = file.with_name(f"{file.name}.{os.getpid()}")
+    unchecked = file.with_name(f"{file.name}.{os.getpid()}-{threading.get_ident()}")
     try:
         # Without `validate` characters outside of the alphabet are skipped, and a damaged file would go unnoticed.
         content = base64.b64decode(encoded.strip(), validate=True)

@@ -115,7 +115,6 @@ class Mh(Benchmark):
     directed = True
     advice = ADVICE
     rubric = "same_answer"
-    pictures = "opened"  # not decoded: there are thousands, of 4K
 
     def split(self, name: str, count: int | None) -> Iterator[Item]:
         ids = list(self.questions)

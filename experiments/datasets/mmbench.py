@@ -10,7 +10,7 @@ image may be the index of the row that holds the picture. A question with a sing
 All items of one question have its index as their `group`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +23,6 @@ from actors.errors import UserError
 from actors.messages import Question, Source
 from experiments.datasets.benchmark import SingleSplit, image_source, text_source, write_picture
 from experiments.datasets.fields import Label, NonBlank, Stripped, Text
-from experiments.datasets.folder import state_of
 from experiments.datasets.item import Item
 from experiments.datasets.reading import each, placed, read_table
 
@@ -87,7 +86,7 @@ class MmBench(SingleSplit):
     name = "mmbench"
     metric = "accuracy"
     release = "the MMBench_DEV_*.tsv files that github.com/open-compass/MMBench links (its test files have no answers)"
-    pictures = "checked"
+    packed = True
 
     @cached_property
     def groups(self) -> dict[str, Sequence[Item]]:
@@ -106,7 +105,7 @@ class MmBench(SingleSplit):
         return groups
 
     def sources(self) -> Iterator[Source]:
-        """Hint and picture of every question. The picture is written to the cache."""
+        """Hint and picture of every question. The picture has a file once it is unpacked."""
         files: dict[str, Path] = {}
         for where, row in read_table(self.file, ROW, quoted=True):
             if row.index not in self.groups:
@@ -117,15 +116,25 @@ class MmBench(SingleSplit):
             # A reference to an earlier row is found by its index.
             file = files.get(row.image)
             if file is None:
-                file = self.request.cache / "mmbench" / f"{self.file.stem}-{row.index}.jpg"
-                with placed(where):
-                    if row.is_reference:
-                        raise UserError(f"no row before it holds the picture {row.image}")
-                    write_picture(file, row.image)
+                file = self.picture_file(row)
+                if row.is_reference:
+                    raise UserError(f"{where}: no row before it holds the picture {row.image}")
 
-            self.folder.states[str(file)] = state_of(str(file))
             files[row.index] = file
             yield image_source(row.image_doc, "Picture", "", file)
+
+    def unpack(self, pictures: Iterable[Source]) -> None:
+        missing_files = {source.image for source in pictures if source.image and not Path(source.image).is_file()}
+        if not missing_files:
+            return
+        for where, row in read_table(self.file, ROW, quoted=True):
+            file = self.picture_file(row)
+            if str(file) in missing_files:
+                with placed(where):
+                    write_picture(file, row.image)
+
+    def picture_file(self, row: MmBenchRow) -> Path:
+        return self.request.cache / "mmbench" / f"{self.file.stem}-{row.index}.jpg"
 
     @cached_property
     def file(self) -> Path:

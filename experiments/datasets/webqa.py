@@ -5,10 +5,9 @@ base64) with imgs.lineidx (where each line starts). Without the two, pictures ar
 test file has no answers and is not read.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -75,20 +74,19 @@ STARTS = TypeAdapter(Many[Place])
 class WebQa(Benchmark):
     """Trains on the split `train` and evaluates on `val`. Both are in the one file, which stays in memory.
 
-    Pictures are written to the cache when the corpus is read: those in a chosen question's pool, or every one where
-    questions search the whole corpus.
+    A picture has a file in the cache once it is unpacked.
     """
 
     name = "webqa"
     release = "the downloads that github.com/WebQnA/WebQA links"
     parts: ClassVar[Parts] = {QUESTIONS: (QUESTIONS,)}
     evaluated = "val"
-    pictures = "checked"
 
     def __init__(self, request: DataRequest) -> None:
         super().__init__(request)
         if self.folder.file(PICTURES):
             self.files |= {PICTURES: (PICTURES,), OFFSETS: (OFFSETS,)}
+            self.packed = True
         self._lemmatise = lemmatiser()
         fluency = "webqa: the fluency QA-FL, which needs BARTScore's weights, is not computed"
         if self._lemmatise:
@@ -108,31 +106,19 @@ class WebQa(Benchmark):
 
     def sources(self) -> Iterator[Source]:
         """Question by question, snippets and pictures."""
-        self.unpack()
         for record in self.questions.values():
             for source in record.facts:
-                if source.kind is Kind.IMAGE and self.starts is not None:
-                    # A picture that is not written has a path too: one index serves any choice of questions.
+                if source.kind is Kind.IMAGE and self.packed:
+                    # Also one that is not unpacked: one index serves any choice of questions.
                     source = replace(source, image=str(self.picture_file(source.doc)))
                 yield source
 
-    def unpack(self) -> None:
-        """Writes the pictures of the chosen questions, or all where questions search the whole corpus."""
-        starts = self.starts
-        if starts is None:
-            return
-        shown_ids = set(self.questions)
-        if not self.request.whole_corpus:
-            shown_ids = {item.question.id for item in chain(self.train(), self.evaluate())}
-        for id, question in self.questions.items():
-            if id not in shown_ids:
-                continue
-            for picture in question.img_posFacts + question.img_negFacts:
-                doc = str(picture.image_id)
-                file = self.picture_file(doc)
-                if not file.is_file():
-                    with placed(f"{self.folder.root / PICTURES}, picture {doc}"):
-                        write_picture(file, self.encoded(doc, starts))
+    def unpack(self, pictures: Iterable[Source]) -> None:
+        for source in pictures:
+            file = self.picture_file(source.doc)
+            if not file.is_file():
+                with placed(f"{self.folder.root / PICTURES}, picture {source.doc}"):
+                    write_picture(file, self.encoded(source.doc))
 
     def picture_file(self, doc: str) -> Path:
         return self.request.cache / "webqa" / f"{doc}.jpg"
@@ -149,10 +135,11 @@ class WebQa(Benchmark):
     def questions(self) -> dict[str, WebQaQuestion]:
         return {id: record for _, id, record in read_members(self.path(QUESTIONS), QUESTION, "question")}
 
-    def encoded(self, id: str, starts: Sequence[int]) -> str:
+    def encoded(self, id: str) -> str:
         """Reads a picture's base64 from its line of imgs.tsv. Raises UserError where another picture is there."""
         line = int(id) % LINES
         path = self.path(PICTURES)
+        starts = self.starts
         if line >= len(starts):
             raise UserError(f"{path} has {len(starts)} pictures and none with the id {id}: copy it from {self.release}")
 
@@ -168,10 +155,8 @@ class WebQa(Benchmark):
         return encoded
 
     @cached_property
-    def starts(self) -> tuple[int, ...] | None:
-        """Start of each line of imgs.tsv, in bytes. None without the file."""
-        if PICTURES not in self.files:
-            return None
+    def starts(self) -> tuple[int, ...]:
+        """Start of each line of imgs.tsv, in bytes."""
         path = self.path(OFFSETS)
         content = read_bytes(path, 64 * MB)  # 5 MB in the release
         return validated(STARTS, content.decode(errors="replace").split(), str(path))

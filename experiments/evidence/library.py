@@ -95,12 +95,14 @@ class LabelledLibrary:
         self, question: Question, name: str, k: int | None = None, *, near: str = ""
     ) -> tuple[Source, ...]:
         spaces = self._spaces(question)
-        if k is None:
-            return await asyncio.to_thread(lambda: tuple(self._open_graph().entity(name, spaces[-1])))
 
         def search(space: SearchSpace) -> list[Source]:
-            return self._open_graph().entity(name, space, near)
+            sources = self._open_graph().entity(name, space, near)
+            self._evidence.check_pictures(sources)
+            return sources
 
+        if k is None:
+            return tuple(await asyncio.to_thread(search, spaces[-1]))
         return await asyncio.to_thread(first, k, spaces, search, attrgetter("id"))
 
     async def web(self, question: Question, query: str, k: int) -> tuple[Hit, ...]:

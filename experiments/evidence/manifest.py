@@ -2,20 +2,27 @@
 
 import hashlib
 import inspect
+import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
 
 from pydantic import TypeAdapter, ValidationError
 
 from actors.errors import UserError
-from actors.messages import Source
+from actors.messages import Kind, Source
 from experiments.datasets.benchmark import Benchmark, check_image
 from experiments.datasets.folder import FileState, state_of
 from experiments.datasets.item import Dataset, Subset
 from experiments.records.progress import Progress
 from retrieval.index import corpus_digest
+
+DECODERS = min(8, os.cpu_count() or 1)  # pictures that are decoded at a time, each some MB
 
 
 @dataclass
@@ -46,7 +53,9 @@ class Manifest:
         self._dataset = dataset
         self._release = whole if isinstance(whole, Benchmark) else None
         self.progress = progress
+        self._folder = folder
         self._read = ReadRelease()
+        self._copy: IO[bytes] | None = None
         if self._release:
             self._path = folder / f"release-{reading_key(self._release)}.json"
             self._read = read_manifest(self._path)
@@ -54,56 +63,112 @@ class Manifest:
     def digest(self, with_pictures: bool) -> str:
         """Digests the corpus, as `corpus_digest`. Reads it where the release has changed since it was last read.
 
-        Raises UserError for a missing or broken file, and for a picture whose header cannot be read.
+        Raises UserError for a missing or broken file.
         """
         release = self._release
-        # Pictures that are written to the cache depend on the chosen questions.
-        if release is None or (release.pictures == "checked" and with_pictures):
+        if release is None:
+            return self._read_corpus(with_pictures)
+        if release.packed and with_pictures:
+            # These depend on the chosen questions, and so does what an encoder of pictures reads.
+            self._unpack_searched(release)
             return self._read_corpus(with_pictures)
 
         if with_pictures in self._read.digests:
-            release.unpack()
             for note in self._read.notes:
                 release.note(note)
         else:
             self._read.digests[with_pictures] = self._read_corpus(with_pictures)
-            self._read.files = dict(release.folder.states)
+            self._read.files |= release.folder.states
             self._read.notes = tuple(release.notes)
             self._save()
         return self._read.digests[with_pictures]
 
     def _read_corpus(self, with_pictures: bool) -> str:
-        self._read.sources = None
-        return corpus_digest(lambda: self.counted("reading sources"), with_pictures)
+        """Digests the corpus, and copies it: an index that has to be built need not read the release again."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._copy = copy = TemporaryFile(dir=self._folder)  # noqa: SIM115 (`close` closes it)
+        except OSError as error:
+            raise UserError(f"{self._folder} cannot be written ({error}): choose another cache=") from error
 
-    def counted(self, phase: str) -> Iterator[Source]:
-        """Yields the sources of the corpus and shows their progress. Their number is known once they were read."""
+        def read() -> Iterator[Source]:
+            for source in self._dataset.corpus():
+                if self._release is None and source.image and not os.path.isfile(source.image):
+                    raise UserError(
+                        f"data={self._dataset.name}: source {source.id} names a picture that is not there, "
+                        f"{source.image}: copy it there, or leave its image out"
+                    )
+                fields = (source.id, source.doc, source.kind.value, source.title, source.text, source.image)
+                copy.write(json.dumps(fields).encode() + b"\n")
+                yield source
+
         number = 0
-        for source in self.progress.counted(phase, self._dataset.corpus(), self._read.sources):
-            number += 1
-            yield source
-        self._read.sources = number
 
-    @property
-    def decodes(self) -> bool:
-        """Tests whether pictures of the data set are decoded before they are used."""
-        return self._release is not None and self._release.pictures == "decoded"
+        def counted() -> Iterator[Source]:
+            nonlocal number
+            for source in self.progress.counted("reading sources", read(), None):
+                number += 1
+                yield source
+
+        digest = corpus_digest(counted, with_pictures)
+        self._read.sources = number
+        return digest
+
+    def sources(self) -> Iterator[Source]:
+        """Yields the corpus, of which `digest` was called before, and shows the progress of encoding it."""
+        return self.progress.counted("encoding sources", self._read_again(), self._read.sources)
+
+    def _read_again(self) -> Iterator[Source]:
+        copy = self._copy
+        if copy is None:
+            yield from self._dataset.corpus()
+            return
+        copy.seek(0)
+        for line in copy:
+            id, doc, kind, title, text, image = json.loads(line)
+            yield Source(id, doc, Kind(kind), title, text, image)
+
+    def close(self) -> None:
+        """Deletes the copy of the corpus."""
+        if self._copy:
+            self._copy.close()
+            self._copy = None
+
+    def _unpack_searched(self, release: Benchmark) -> None:
+        """Unpacks every picture that a search may find: of the chosen questions' pools, or of the whole corpus."""
+        items = chain(release.train(), release.evaluate())
+        pools = {doc for item in items for doc in item.pool}
+        pictures: list[Source] = []
+        for source in release.corpus():
+            if source.image and (release.request.whole_corpus or source.doc in pools):
+                pictures.append(source)
+        self._unpack(pictures)
+
+    def _unpack(self, pictures: Sequence[Source]) -> None:
+        if self._release:
+            self._release.unpack(self.progress.counted("unpacking pictures", pictures, len(pictures)))
 
     def check_pictures(self, sources: Iterable[Source], keep: bool = False) -> None:
-        """Decodes the pictures among sources, each once. keep: once for a release, also where it is interrupted.
+        """Decodes the pictures among sources, each once, after unpacking them.
 
-        Raises UserError for one that cannot be decoded.
+        keep: once for a release, also where it is interrupted. Raises UserError for one that cannot be decoded.
         """
-        if not self.decodes:
-            return
         decoded = self._read.decoded
-        paths = [source.image for source in sources if source.image and source.image not in decoded]
+        pictures = [source for source in sources if source.image and source.image not in decoded]
+        if not pictures:
+            return
+        self._unpack(pictures)
+        paths = dict.fromkeys(str(source.image) for source in pictures)
+        # Pillow decodes side by side in threads.
+        pool = ThreadPoolExecutor(DECODERS)
         try:
-            for path in self.progress.counted("checking pictures", paths, len(paths)):
-                check_image(Path(path))
+            checks = zip(paths, pool.map(check_image, map(Path, paths)), strict=True)
+            for path, _ in self.progress.counted("checking pictures", checks, len(paths)):
                 decoded.add(path)
+                self._read.files[path] = state_of(path)
         finally:
-            if keep and paths:
+            pool.shutdown(cancel_futures=True)
+            if keep and self._release:
                 self._save()
 
     def _save(self) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil
 
-from actors.errors import CONTENT_FILTER, DOES_NOT_FIT, TooManyFailures
+from actors.errors import CONTENT_FILTER, DOES_NOT_FIT, NOT_DECODED, TooManyFailures
 from actors.messages import Message, Status, Trace
 from actors.settings import setting
 
@@ -34,16 +34,23 @@ class Breaker:
     """Counts how turns end, and stops a run whose turns keep failing, whatever the wording.
 
     There is a window for all turns, and one for each method, agent and judge: one part that always fails is found while
-    others are healthy. Turns that failed for their question alone (`of_question`) are not counted. Unreadable replies
-    are the model's own: they stop a run only if a full window has nothing else.
+    others are healthy. Turns that failed for their question alone (`of_question`) are not counted. Pictures that cannot
+    be read count once for each question of a method, however many turns need them. Unreadable replies are the model's
+    own: they stop a run only if a full window has nothing else.
     """
 
     def __init__(self, settings: FailureSettings) -> None:
         self.settings = settings
         self._windows: dict[str, deque[tuple[Status, str]]] = {}
+        self._unread_pictures: set[tuple[str, str]] = set()
 
-    def turn(self, method: str, message: Message) -> None:
-        """Counts a turn. Raises TooManyFailures."""
+    def turn(self, method: str, question: str, message: Message) -> None:
+        """Counts a turn on the question with an id. Raises TooManyFailures."""
+        if message.status is Status.FAILED and NOT_DECODED in message.error:
+            failure = (method, question)
+            if failure in self._unread_pictures:
+                return
+            self._unread_pictures.add(failure)
         if is_counted(message):
             self.count(("all turns", f"method {method}", message.agent), message.status, message.error)
 

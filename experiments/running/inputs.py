@@ -87,14 +87,17 @@ def open_store(retrieval: RetrievalSettings, dataset: Dataset, cache: Path, mani
             except (ModuleNotFoundError, ValueError, OSError) as error:
                 raise UserError(f"retrieval.{key}: {error}") from error
     encoder, *pictures = encoders.values()
-    return Store.open(
-        cache / INDEXES,
-        lambda: manifest.counted("encoding sources"),
-        encoder,
-        picture_encoder=next(iter(pictures), None),
-        digest_of=manifest.digest,
-        waiting=manifest.progress.waiting,
-    )
+    try:
+        return Store.open(
+            cache / INDEXES,
+            manifest.sources,
+            encoder,
+            picture_encoder=next(iter(pictures), None),
+            digest_of=manifest.digest,
+            waiting=manifest.progress.waiting,
+        )
+    finally:
+        manifest.close()
 
 
 def open_evidence(plan: Plan, dataset: Dataset, cache: Path, progress: Progress | None = None) -> Evidence:
@@ -104,12 +107,11 @@ def open_evidence(plan: Plan, dataset: Dataset, cache: Path, progress: Progress 
     """
     manifest = manifest_of(dataset, cache, progress)
     store = open_store(plan.retrieval, dataset, cache, manifest)
-    if manifest.decodes:
-        docs = None
-        if plan.config.data.check == "used":
-            items = chain(dataset.train(), dataset.evaluate())
-            docs = list(dict.fromkeys(doc for item in items for doc in item.pool))
-        manifest.check_pictures(store.pictures(docs), keep=True)
+    docs = None
+    if plan.config.data.check == "used":
+        items = chain(dataset.train(), dataset.evaluate())
+        docs = list(dict.fromkeys(doc for item in items for doc in item.pool))
+    manifest.check_pictures(store.pictures(docs), keep=True)
     return Evidence(store, plan.retrieval, plan.dataset.pictures_for, check_pictures=manifest.check_pictures)
 
 

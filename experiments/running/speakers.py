@@ -54,7 +54,7 @@ class Counted:
         self._bar.turn()
         if self._breaker:
             method = turn.discussion.partition("/")[0]
-            self._breaker.turn(method, result.message)
+            self._breaker.turn(method, turn.question.id, result.message)
         return result
 
     def close(self, discussion: str) -> None:

@@ -10,10 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from actors.errors import UserError
+from actors.messages import Source
 from experiments.conformance.parts import check_dataset
 from experiments.datasets.catalogue import DATASETS, dataset_kind
 from experiments.datasets.item import Dataset, Subset
 from experiments.datasets.kind import DataRequest, DataSettings
+from experiments.running.inputs import manifest_of
 from tests.fuzz.layouts import LAYOUTS
 
 # The file of the evaluated questions, and one picture of the corpus.
@@ -163,12 +165,20 @@ def test_a_damaged_file_is_named_in_one_line(kind: str, damage: str, root: Path)
 
 
 @every
-def test_a_damaged_picture_is_named(kind: str, root: Path) -> None:
-    if not FILES[kind][1]:
+def test_a_damaged_picture_is_named_where_it_is_used(kind: str, root: Path) -> None:
+    name = FILES[kind][1]
+    if not name:
         pytest.skip("it has no pictures, or holds them in its tables")
-    (root / FILES[kind][1]).write_bytes(b"\x89PNG damaged")
-    with pytest.raises(UserError, match=Path(FILES[kind][1]).name):
-        read(opened(kind, root))
+    (root / name).write_bytes(b"\x89PNG damaged")
+    dataset = opened(kind, root)
+    damaged: list[Source] = []
+    whole: list[Source] = []
+    for source in dataset.corpus():
+        (damaged if source.image == str(root / name) else whole).append(source)
+    manifest = manifest_of(dataset, root / "cache")
+    manifest.check_pictures(whole)
+    with pytest.raises(UserError, match=Path(name).name):
+        manifest.check_pictures(damaged)
 
 
 @every

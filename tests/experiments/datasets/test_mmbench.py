@@ -87,12 +87,13 @@ def test_the_answer_names_a_column_and_blank_ones_are_no_choices(
     assert (item.gold, len(item.question.choices), len(rotations)) == ((right,), count, count - 1)
 
 
-def test_a_picture_is_written_once_and_shared_by_the_rotations(tmp_path: Path) -> None:
+def test_a_picture_that_is_used_is_written_once_and_shared_by_the_rotations(tmp_path: Path) -> None:
     dataset = bench(write(tmp_path, *ROTATED))
     corpus = list(dataset.corpus())
     assert [source.id for source in corpus] == ["1:hint", "1:image", "2:image"]
     assert corpus[0].text == HINT
-    assert len(list((tmp_path / "cache" / "mmbench").iterdir())) == 2
+    dataset.unpack(corpus[2:])
+    assert [str(file) for file in (tmp_path / "cache" / "mmbench").iterdir()] == [corpus[2].image]
     with Image.open(str(corpus[2].image)) as picture:
         assert picture.getpixel((0, 0)) == pytest.approx((2, 0, 0), abs=2)
 
@@ -154,7 +155,7 @@ def test_a_question_is_right_only_when_every_rotation_is_and_costs_what_all_do(t
 def test_a_broken_file_is_named(tmp_path: Path, rows: list[dict[str, str]], message: str) -> None:
     dataset = bench(write(tmp_path, *rows))
     with pytest.raises(UserError, match=f"MMBench_DEV_EN.tsv.*{message}"):
-        list(dataset.corpus())
+        dataset.unpack(list(dataset.corpus()))
 
 
 def test_the_folder_holds_one_file(tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 import base64
 import io
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -83,16 +82,12 @@ def test_sources_are_told_once_and_pictures_by_caption_where_there_are_no_files(
     assert corpus[1].image is None
 
 
-@pytest.mark.parametrize(
-    ("all_pictures", "written"), [(False, {"30000001", "30000002"}), (True, set(map(str, PICTURES)))]
-)
-def test_pictures_of_the_chosen_questions_become_files(root: Path, all_pictures: bool, written: set[str]) -> None:
-    only_val = write(root, asked("v"), asked("w", "none", img_posFacts=[picture(30000000)], img_negFacts=[]))
-    write_pictures(only_val)
-    data = WebQa.at(only_val)
-    data.request = replace(data.request, whole_corpus=all_pictures)
+def test_pictures_that_are_used_become_files(root: Path) -> None:
+    write_pictures(root)
+    data = WebQa.at(root)
     corpus = {source.id: source for source in data.corpus()}
-    assert {file.stem for file in (root / "cache" / "webqa").iterdir()} == written
+    data.unpack([corpus["30000001"], corpus["30000002"]])
+    assert {file.stem for file in (root / "cache" / "webqa").iterdir()} == {"30000001", "30000002"}
     with Image.open(str(corpus["30000002"].image)) as opened:
         assert opened.getpixel((0, 0)) == pytest.approx((0, 160, 0), abs=2)
 
@@ -169,12 +164,14 @@ def test_a_question_that_cannot_be_read_is_named(tmp_path: Path, changes: dict[s
 def test_picture_files_that_do_not_go_together_are_named(root: Path) -> None:
     write_pictures(root)
     index = (root / "imgs.lineidx").read_text().splitlines()
+    pictures = [source for source in WebQa.at(root).corpus() if source.image]
     (root / "imgs.lineidx").write_text("\n".join(index[::-1]))
     with pytest.raises(UserError, match=r"imgs\.tsv.*30000000.*imgs\.lineidx.*30000002"):
-        list(WebQa.at(root).corpus())
-    (root / "imgs.lineidx").write_text("0\n")
-    with pytest.raises(UserError, match=r"imgs\.tsv.*30000002"):
-        list(WebQa.at(root).corpus())
+        WebQa.at(root).unpack(pictures)
+    for offsets, message in (("0\n", r"imgs\.tsv.*30000002"), ("-5\n", r"imgs\.lineidx.*-5")):
+        (root / "imgs.lineidx").write_text(offsets)
+        with pytest.raises(UserError, match=message):
+            WebQa.at(root).unpack(pictures)
     (root / "imgs.lineidx").unlink()
     with pytest.raises(UserError, match=r"imgs\.lineidx"):
-        list(WebQa.at(root).corpus())
+        WebQa.at(root).check_files()

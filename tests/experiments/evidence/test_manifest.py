@@ -2,15 +2,17 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from actors.errors import UserError
-from actors.messages import Source
+from actors.messages import Kind, Question, Source
 from experiments.config.config import Config
 from experiments.config.loading import load
-from experiments.datasets.item import Dataset
+from experiments.datasets.item import Dataset, Item, Score, text_score
 from experiments.datasets.sample.release import PICTURES, write_sample
 from experiments.evidence.evidence import Evidence
 from experiments.jobs import plan_of
@@ -41,7 +43,8 @@ def digest(root: Path, *, may_read: bool = True) -> str:
     dataset = open_dataset(plan_of(config_of(root)), root.parent / "cache")
     if not may_read:
         dataset.corpus = broken_corpus  # type: ignore[method-assign]
-    return manifest_of(dataset, root.parent / "cache").digest(False)
+    with closing(manifest_of(dataset, root.parent / "cache")) as manifest:
+        return manifest.digest(False)
 
 
 def pictures(root: Path) -> list[Path]:
@@ -95,3 +98,39 @@ def test_a_broken_picture_is_named_where_it_is_used_or_all_are_decoded(root: Pat
     halve(Path(first_used))
     with pytest.raises(UserError, match=f"{Path(first_used).name} cannot be decoded"):
         opened(root)
+
+
+@dataclass
+class Album:
+    """A data set of one's own."""
+
+    pictures: dict[str, Path]
+    name = "album"
+    metric = "EM"
+
+    def train(self) -> Iterator[Item]:
+        return iter(())
+
+    def evaluate(self) -> Iterator[Item]:
+        yield Item(Question("q", "What is on the picture?"), ("a mill",), pool=("used",))
+
+    def corpus(self) -> Iterator[Source]:
+        for id, picture in self.pictures.items():
+            yield Source(id, id, Kind.IMAGE, id, "", str(picture))
+
+    def score(self, item: Item, answer: str | None) -> Score:
+        return text_score(item, answer)
+
+
+def test_pictures_of_ones_own_data_are_there_and_are_decoded_where_they_are_used(root: Path) -> None:
+    plan = plan_of(config_of(root))
+    [used, unused, *_] = pictures(root)
+    album = Album({"used": used, "unused": unused})
+    halve(unused)
+    open_evidence(plan, album, root.parent / "cache")
+    halve(used)
+    with pytest.raises(UserError, match=f"{used.name} cannot be decoded"):
+        open_evidence(plan, album, root.parent / "cache")
+    unused.unlink()
+    with pytest.raises(UserError, match=f"^data=album: source unused names a picture that is not there, {unused}"):
+        open_evidence(plan, album, root.parent / "cache")

@@ -8,7 +8,7 @@ from typing import ClassVar
 import pytest
 
 from actors.backends.model_settings import ModelSettings
-from actors.errors import CONTENT_FILTER, TooManyFailures
+from actors.errors import CONTENT_FILTER, NOT_DECODED, TooManyFailures
 from actors.messages import Abilities, Completion, Message, Request, Status
 from actors.reader.reader import Reader, ReaderSettings
 from experiments.records.failures import Breaker, FailureSettings
@@ -94,11 +94,16 @@ def credit_ends_in_training() -> Callable[[str, int], str]:
     return fails
 
 
+UNREAD_PICTURE = f"image mill.png {NOT_DECODED} (FileNotFoundError): copy it again or remove it"
+QUESTION_TURNS = 19
+
+
 def ended(breaker: Breaker, turns: list[Ended]) -> int | None:
     """The number of turns after which the breaker stops the run."""
     for n, (method, agent, status, error) in enumerate(turns, 1):
         try:
-            breaker.turn(method, Message(f"1/{agent}", agent, 1, status=status, error=error, calls=1))
+            question = f"q{n // QUESTION_TURNS}"
+            breaker.turn(method, question, Message(f"1/{agent}", agent, 1, status=status, error=error, calls=1))
         except TooManyFailures:
             return n
     return None
@@ -121,6 +126,8 @@ def turns(
         pytest.param(lambda n: "schema refused" if n % 2 else "", 40, id="one method"),
         pytest.param(lambda n: "timed out" if n % 27 == 0 else "", None, id="now and then"),
         pytest.param(lambda n: f"{CONTENT_FILTER}: question {n}" if n % 3 else "", None, id="content filter"),
+        pytest.param(lambda n: f"endpoint: {UNREAD_PICTURE}" if n < 95 else "", None, id="pictures of five questions"),
+        pytest.param(lambda n: f"endpoint: {UNREAD_PICTURE}", 172, id="every picture"),
     ],
 )
 def test_turns_that_keep_failing_stop_a_run_whatever_the_reason(fails: Callable[[int], str], at: int | None) -> None:
@@ -140,7 +147,7 @@ def test_a_stopped_run_names_the_part_that_fails(fails: Callable[[int], str], pa
     *before, (method, agent, status, error) = turns(ended(Breaker(FailureSettings()), turns(1_000, fails)) or 0, fails)
     assert ended(breaker, before) is None
     with pytest.raises(TooManyFailures, match=f"^{part}: 20 "):
-        breaker.turn(method, Message(f"1/{agent}", agent, 1, status=status, error=error, calls=1))
+        breaker.turn(method, "q", Message(f"1/{agent}", agent, 1, status=status, error=error, calls=1))
 
 
 def test_unreadable_replies_stop_a_run_only_where_there_is_nothing_else() -> None:
