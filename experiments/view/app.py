@@ -2,9 +2,11 @@
 
 import asyncio
 import json
+import math
 import re
 import secrets
 import socket
+import time
 import webbrowser
 from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
@@ -14,7 +16,6 @@ from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import Any
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import MutableHeaders
@@ -33,6 +34,7 @@ from experiments.analysis.page import Section, page
 from experiments.config.loading import named_again
 from experiments.inspection.turns import inspect
 from experiments.view.compared import Compared
+from experiments.view.connections import server_of
 from experiments.view.folders import NoSuchRun, Root
 from experiments.view.live import LiveRun
 from experiments.view.overview import Overview, Overviews
@@ -43,7 +45,9 @@ TOKEN_BYTES = 16
 HOSTS = ["127.0.0.1", "localhost"]  # a name that leads here by DNS rebinding is none of them
 MOST_OPEN = 8  # runs whose places of lines are kept
 MOST_WORDS = 20
+MOST_WATCHED = 64  # runs that browsers follow
 EVERY_S = 1.0  # between looks for changes
+LOOK_S = 2.0  # after which a look reads no further run; the next one goes on
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -89,14 +93,11 @@ def serve(folder: str, options: Sequence[str]) -> int:
         print(visible(f"{folder} is shown at {address} (Ctrl-C ends it)"), flush=True)
         if own_options["view.open"] == "true":
             webbrowser.open(redirect_page(address, Path(private_folder)).as_uri())
-        # Without access log: an address holds the token.
-        settings = uvicorn.Config(
-            application(root, token, overrides), log_config=None, access_log=False, lifespan="off"
-        )
+        server = server_of(application(root, token, overrides))
         # In a thread uvicorn leaves Ctrl-C to this one: it ends the program at once, also while a browser listens.
-        server = Thread(target=uvicorn.Server(settings).run, args=([listening],), daemon=True)
-        server.start()
-        server.join()
+        thread = Thread(target=server.run, args=([listening],), daemon=True)
+        thread.start()
+        thread.join()
 
     return 0
 
@@ -172,6 +173,27 @@ class AccessCheck:
         await app(scope, receive, guarded)
 
 
+class Watch:
+    """Looks for changes of the folder's runs, or of one run and its trials, once for all that listen."""
+
+    def __init__(self, overviews: Overviews, run: str | None) -> None:
+        self._overviews = overviews
+        self._run = run
+        self._lock = asyncio.Lock()
+        self._looked_s = -math.inf
+        self._latest: list[Overview] = []
+
+    async def latest(self) -> list[Overview]:
+        """Returns what the last look has shown, the same list as long as nothing changes. Raises OSError."""
+        async with self._lock:
+            if time.monotonic() - self._looked_s >= EVERY_S:
+                overviews = await run_in_threadpool(self._overviews.all, self._run, LOOK_S)
+                self._looked_s = time.monotonic()
+                if overviews != self._latest:
+                    self._latest = overviews
+        return self._latest
+
+
 class Viewer:
     """Endpoints, each for one kind of address."""
 
@@ -180,6 +202,7 @@ class Viewer:
         self._overrides = overrides
         self._overviews = Overviews(root)
         self._live = lru_cache(MOST_OPEN)(lambda name: LiveRun(root.run(name)))
+        self._watches = lru_cache(MOST_WATCHED)(lambda run: Watch(self._overviews, run))
 
     def runs(self, request: Request) -> Response:
         return _html(list_page(self._overviews))
@@ -195,15 +218,16 @@ class Viewer:
             self._root.run(run)
 
         async def changes() -> AsyncIterator[str]:
-            previous: list[Overview] | None = None
+            watch: Watch = self._watches(run)
+            overviews: list[Overview] | None = None
             # The stream ends where the folder is moved away; a browser asks again.
             with suppress(OSError):
                 while True:
-                    overviews = await run_in_threadpool(self._overviews.all, run)
-                    if overviews != previous:
-                        steps = overviews[0].steps if overviews else 0
+                    latest = await watch.latest()
+                    if latest is not overviews:
+                        steps = latest[0].steps if latest else 0
                         yield f"data: {steps}\n\n"
-                    previous = overviews
+                    overviews = latest
                     await asyncio.sleep(EVERY_S)
 
         return StreamingResponse(changes(), media_type="text/event-stream")

@@ -22,12 +22,13 @@ from experiments.view.compared import comparisons
 from experiments.view.overview import Overview, Overviews
 
 MOST_CHARACTERS = 1_000_000  # of a study's result, which is shown as it is
+FIRST_PAGE_S = 0.5  # for reading the runs of a list; the page follows with the others
 STYLES = {"running": "warn", "finished": "right", "failed": "wrong", "stopped": "plain"}
 COLUMNS = ("run", "state", "kind", "started", "answers", "learning steps", "tokens", "price", "to stop or resume")
 
 
 def list_page(overviews: Overviews) -> str:
-    sections = [_listed("Runs", overviews.all(), "run/")]
+    sections = [_listed("Runs", overviews.all(within_s=FIRST_PAGE_S), "run/")]
     return page(overviews.root.path.name, sections, ("tables.js", "live.js"), served=True)
 
 

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-import uvicorn
 from playwright.sync_api import Page, sync_playwright
-from starlette.applications import Starlette
+from starlette.types import ASGIApp
+
+from experiments.view.connections import server_of
 
 Scheme = Literal["light", "dark"]
 COMMANDS = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -54,9 +55,10 @@ def browser(width: int = 1400, height: int = 1000, scheme: Scheme = "light") -> 
 
 
 @contextmanager
-def served(app: Starlette) -> Iterator[str]:
-    """The address of a server of an application, in another thread."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_config=None, lifespan="off"))
+def served(app: ASGIApp) -> Iterator[str]:
+    """The address of the viewer's server of an application, in another thread."""
+    server = server_of(app)
+    server.config.port = 0
     thread = threading.Thread(target=server.run)
     thread.start()
     while not server.started:

@@ -1,8 +1,11 @@
 """The viewer's server shows runs, and nothing else of this machine."""
 
+import asyncio
 import gzip
 import signal
+import socket
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from shutil import copytree
 from urllib.parse import urlsplit
@@ -14,8 +17,11 @@ from starlette.testclient import TestClient
 from experiments.config.config import Config
 from experiments.config.saved import save
 from experiments.records.recorder import RunFolder
-from experiments.view.app import application
+from experiments.view import connections
+from experiments.view.app import Watch, application
 from experiments.view.folders import Root
+from experiments.view.overview import Overviews
+from tests.support.browser import served
 from tests.support.fake_run import METHODS, carry_on
 from tests.support.sessions import begin, finish
 
@@ -166,6 +172,35 @@ def test_a_page_has_a_limited_number_of_figures(runs: Path, tmp_path: Path) -> N
     text = client(tmp_path).get("run/drawn/").text
     assert text.count("<figure>") == 100
     assert "of 300 figures" in text
+
+
+def test_a_request_that_is_not_complete_in_time_is_ended(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "REQUEST_S", 0.2)
+    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 20)
+    with served(application(Root.open(str(runs)), TOKEN)) as address:
+        place = (urlsplit(address).hostname, urlsplit(address).port)
+        with urlopen(f"{address}{TOKEN}/events") as events:
+            assert events.readline().startswith(b"data: ")
+            half_sent = [socket.create_connection(place) for _ in range(30)]
+            for connection in half_sent:
+                connection.sendall(b"GET / HTTP/1.1\r\n")
+            for connection in half_sent:
+                connection.settimeout(60)
+                with connection, suppress(ConnectionResetError):
+                    assert connection.recv(1) == b""
+            assert urlopen(f"{address}{TOKEN}/").status == 200
+            assert not events.closed
+
+
+async def test_a_folder_is_looked_at_once_for_all_that_listen(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    overviews = Overviews(Root.open(str(runs)))
+    looks: list[object] = []
+    read_all = overviews.all
+    monkeypatch.setattr(overviews, "all", lambda *asked: looks.append(asked) or read_all(*asked))
+    watch = Watch(overviews, None)
+    latest = await asyncio.gather(*(watch.latest() for _ in range(200)))
+    assert len(looks) == 1
+    assert all(overviews is latest[0] for overviews in latest)
 
 
 def test_one_run_is_shown_without_its_neighbours(runs: Path, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from experiments.records.trials import RESULTS
 from experiments.records.usage import UsageLog
 from experiments.view.folders import Root
 from experiments.view.live import LineIndex
-from experiments.view.overview import FAILED, FINISHED, RUNNING, STOPPED, Overview, Overviews, process_of
+from experiments.view.overview import FAILED, FINISHED, RUNNING, STOPPED, UNREAD, Overview, Overviews, is_alive
 from tests.support.fake_run import FACTS, METHODS, carry_on
 from tests.support.words import joined
 
@@ -48,6 +48,8 @@ def test_a_run_is_running_while_its_records_are_written(tmp_path: Path) -> None:
     assert seen(run).state == STOPPED
     with Recorder(run):
         assert seen(run).state == RUNNING
+        # Of the process that holds the lock, whatever the records say.
+        assert seen(run).stop == f"kill {os.getpid()}"
     assert seen(run).state == STOPPED
 
 
@@ -56,13 +58,14 @@ def test_a_run_that_has_not_recorded_anything_is_running_while_its_process_lives
     (run.path / STARTS).write_text("")
     write_start(run.path, [])
     assert seen(run).state == RUNNING
-    assert seen(run).stop.split()[-1] == str(os.getpid())
+    assert not seen(run).stop
     start = Start.decode((run.path / STARTS).read_text())
     earlier = datetime.fromisoformat(start.time) - timedelta(days=1)
     # Another process had this number then.
-    assert process_of(replace(start, time=earlier.isoformat(timespec="seconds"))) is None
-    assert process_of(replace(start, host="elsewhere")) is None
-    assert process_of(replace(start, pid=0)) is None
+    assert is_alive(start)
+    assert not is_alive(replace(start, time=earlier.isoformat(timespec="seconds")))
+    assert not is_alive(replace(start, host="elsewhere"))
+    assert not is_alive(replace(start, pid=0))
 
 
 def test_a_failure_in_the_log_counts_until_the_next_start(tmp_path: Path) -> None:
@@ -131,6 +134,30 @@ def test_a_run_that_cannot_be_read_is_listed_with_its_problem(tmp_path: Path) ->
         (run.path / damage).write_text("{]\n")
         assert str(run.path) in seen(run).problem
         assert len(Overviews(Root.open(str(tmp_path))).all()) == number + 1
+
+
+def test_runs_that_no_time_is_left_for_are_read_by_the_next_look(tmp_path: Path) -> None:
+    for _ in range(3):
+        begun(tmp_path)
+    overviews = Overviews(Root.open(str(tmp_path)))
+    assert [one.state for one in overviews.all(within_s=0)] == [UNREAD] * 3
+    assert [one.state for one in overviews.all()] == [STOPPED] * 3
+    assert [one.state for one in overviews.all(within_s=0)] == [STOPPED] * 3
+
+
+def test_a_run_that_cannot_be_read_is_not_read_again_before_it_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = begun(tmp_path)
+    (run.path / "usage.jsonl").write_text("{]\n")
+    overviews = Overviews(Root.open(str(tmp_path)))
+    [first] = overviews.all()
+    assert first.problem
+    monkeypatch.setattr("experiments.view.overview.read", None)  # reading it again would fail in another way
+    assert overviews.all() == [first]
+    monkeypatch.undo()
+    (run.path / "usage.jsonl").unlink()
+    assert overviews.all()[0].state == STOPPED
 
 
 def test_lines_are_found_while_their_file_grows_is_cut_and_compressed(
