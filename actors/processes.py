@@ -1,7 +1,8 @@
-"""Ends processes that other code started, counts those killed for memory, and collects garbage rarely."""
+"""Ends processes that other code started, names what stops them from starting, and collects garbage rarely."""
 
 import asyncio
 import gc
+import resource
 from collections.abc import Iterable
 from contextlib import suppress
 from multiprocessing.process import BaseProcess
@@ -14,6 +15,10 @@ WAIT_S = 5.0
 POLL_S = 0.05
 CGROUP = Path("/sys/fs/cgroup")
 VMSTAT = Path("/proc/vmstat")
+# Of `low_limits`, by the option of `ulimit`: the limit, and the number that is usual. None: unlimited.
+LIMITS = {"n": (resource.RLIMIT_NOFILE, 1024), "u": (resource.RLIMIT_NPROC, 1024), "v": (resource.RLIMIT_AS, None)}
+WORDS = {"n": "open files", "u": "processes", "v": "kB of addresses"}
+UNITS = {"v": 1024}
 
 
 def descendants(children: Iterable[BaseProcess]) -> list[psutil.Process]:
@@ -72,6 +77,16 @@ def kills(cgroup: Path = CGROUP, vmstat: Path = VMSTAT) -> int:
             counters = dict(line.split() for line in file.read_text().splitlines())
             killed = max(killed, int(counters.get("oom_kill", 0)))
     return killed
+
+
+def low_limits() -> str:
+    """Names limits of this shell below which processes of Ray may not start, with a remedy. Empty without such."""
+    low = []
+    for option, (kind, usual) in LIMITS.items():
+        _, most = resource.getrlimit(kind)
+        if most != resource.RLIM_INFINITY and (usual is None or most < usual):
+            low.append(f"`ulimit -{option}` allows {most // UNITS.get(option, 1):,} {WORDS[option]}")
+    return f"{' and '.join(low)}, which may be too few: start it in a shell that allows more" if low else ""
 
 
 def collect_rarely() -> None:

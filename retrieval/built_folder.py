@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
-from filelock import FileLock
 
 from actors.errors import StoreError
+from actors.file_locks import file_lock
 
 if TYPE_CHECKING:
     from lancedb.db import DBConnection
@@ -48,12 +48,12 @@ def built(target: Path, build: Callable[[Path], Marks]) -> Path:
     if (target / MARKER).exists():
         return target
 
-    # Outside of the folder, which may be deleted under the lock.
-    lock = FileLock(target.with_name(f"{target.name}.lock"))
+    held = ExitStack()
     unfinished = target.with_name(f"{target.name}.building")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
+        # Outside of the folder, which may be deleted under the lock.
+        held.enter_context(file_lock(target.with_name(f"{target.name}.lock")))
     except OSError as error:
         raise _store_error(f"the search index {target} cannot be written", error, WRITE_REMEDY) from error
 
@@ -72,7 +72,7 @@ def built(target: Path, build: Callable[[Path], Marks]) -> Path:
             raise _store_error(f"the search index {target} cannot be built", error, WRITE_REMEDY) from error
         raise
     finally:
-        lock.release()
+        held.close()
 
     return target
 
@@ -122,7 +122,9 @@ def write_table(connection: DBConnection, name: str, schema: pa.Schema, rows: Ro
 
 def _begun(connection: DBConnection, name: str, schema: pa.Schema) -> tuple[Table, set[str]]:
     """Opens the table of an interrupted build, or creates it. Returns it with the ids of its rows."""
+    mode: Literal["create", "overwrite"] = "create"
     if name in connection.list_tables().tables:
+        mode = "overwrite"
         try:
             table = connection.open_table(name)
             ids = table.search().select(["id"]).limit(None).to_arrow()["id"].to_pylist()
@@ -130,7 +132,7 @@ def _begun(connection: DBConnection, name: str, schema: pa.Schema) -> tuple[Tabl
             pass  # killed at its first write
         else:
             return table, set(ids)
-    return connection.create_table(name, schema=schema, mode="overwrite"), set()
+    return connection.create_table(name, schema=schema, mode=mode), set()
 
 
 def opened(target: Path, rows: Mapping[str, str]) -> tuple[Table, ...]:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from filelock import FileLock
 
+from actors.file_locks import file_lock
 from actors.pictures import identity, read_picture
 
 SURE = 0.6  # least confidence of a recognised word, as in ViDoRAG
@@ -60,7 +60,7 @@ class Ocr:
         file = self._folder / f"{digest.hexdigest()}.txt"
         if not file.is_file():
             self._folder.mkdir(parents=True, exist_ok=True)
-            with FileLock(self._folder / "reading.lock"):  # two runs at once would read the same pictures
+            with file_lock(self._folder / "reading.lock"):  # two runs at once would read the same pictures
                 if not file.is_file():
                     unfinished = file.with_suffix(".writing")
                     unfinished.write_text(recognised(picture), encoding="utf-8")

@@ -21,7 +21,7 @@ import psutil
 
 from actors.errors import ClusterError
 from actors.own_folder import own_folder
-from actors.processes import kill
+from actors.processes import kill, low_limits
 from actors.runtime import TOKEN, use_own_token
 from actors.runtime.head_program import LOCAL
 from actors.signals import delayed_signals
@@ -219,10 +219,8 @@ def _current_cluster() -> tuple[str, str]:
 
 def _no_answer(address: str | None, reason: str) -> ClusterError:
     if address is None:
-        return ClusterError(
-            f"Ray did not start on this machine ({reason}): if the machine is busy, try again when it is less so; "
-            "runtime=inline needs no Ray"
-        )
+        remedy = low_limits() or "if the machine is busy, try again when it is less so"
+        return ClusterError(f"Ray did not start on this machine ({reason}): {remedy}; runtime=inline needs no Ray")
     return ClusterError(
         f"Ray at ray.address={address!r} does not answer ({reason}): if none runs there, start it with `ray start "
         "--head --port=6379`, and here, if that is another machine, with `ray start --address=<head>:6379`; if its "

@@ -10,7 +10,7 @@ from contextlib import suppress
 from ray.exceptions import NodeDiedError, OutOfMemoryError, RayActorError, RayError
 
 from actors.errors import ClusterError, ModelLost
-from actors.processes import kills
+from actors.processes import kills, low_limits
 from actors.runtime.remote import OUT_OF_MEMORY, RESTARTS, Actor, loss, one_line
 
 START_S = 120.0  # all comes up, unless there is a model to load that takes longer
@@ -53,7 +53,7 @@ async def wait_until_up(actor: Actor, starts: float = STARTS) -> Actor:
             if len(dead_processes) >= starts or given_up:
                 times = RESTARTS + 1 if given_up else len(dead_processes)
                 for_memory = kills() > killed or loss(error) == OUT_OF_MEMORY
-                reason = LESS if for_memory else one_line(error)
+                reason = LESS if for_memory else low_limits() or one_line(error)
                 raise ClusterError(f"{actor.title} died {times} times while it was starting: {reason}") from error
         except Exception as error:
             failed = ": the model could not be loaded" if actor.kind == "replica" else " could not be started"

@@ -13,11 +13,13 @@ import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import ClassVar
 
+from actors.file_locks import file_lock
 from actors.messages import (
     Field,
     FieldKind,
@@ -222,6 +224,11 @@ def extracted_file(folder: Path, step: Step, identity: str) -> Path:
     """Names the file of a step's results. It depends on the identity of its model, and on its prompts."""
     text = repr((identity, step.role, step.task, step.asks))
     return folder / f"{step.method}-{hashlib.blake2b(text.encode(), digest_size=12).hexdigest()}.jsonl"
+
+
+def extraction_lock(path: Path) -> AbstractContextManager[None]:
+    """Makes the lock of a file of extractions: processes that need the same wait for one of them."""
+    return file_lock(path.with_suffix(".lock"))
 
 
 def read_extracted(path: Path) -> dict[str, Extracted]:

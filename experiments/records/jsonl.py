@@ -8,7 +8,6 @@ same lines). Readers take the plain path and accept either form; where a kill ha
 """
 
 import errno
-import fcntl
 import gzip
 import os
 import shutil
@@ -23,6 +22,7 @@ from tempfile import TemporaryFile
 from typing import BinaryIO, TypeVar
 
 from actors.errors import UserError
+from actors.file_locks import try_lock
 from actors.received import BROKEN, MB, open_plain, reason_of
 from experiments.datasets.reading import unpacked
 from experiments.records.run_files import disk_remedy, write_atomically
@@ -152,18 +152,13 @@ def decoded(path: Path, number: int, line: bytes, decode: Callable[[str], T], re
 
 def lock(file: FileIO) -> None:
     """Keeps other processes from writing a file and its folder. Raises UserError, and closes it, where one does."""
-    for attempts_left in (1, 0):
-        try:
-            # The kernel releases the lock when the process dies, so no stale lock stops a resumption.
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError as error:
-            if attempts_left:
-                time.sleep(LOOK_S)
-                continue
-            file.close()
-            folder = Path(str(file.name)).parent
-            raise UserError(f"{folder} is being written by another process; wait for it or stop it") from error
+    if try_lock(file):
+        return
+    time.sleep(LOOK_S)
+    if not try_lock(file):
+        file.close()
+        folder = Path(str(file.name)).parent
+        raise UserError(f"{folder} is being written by another process; wait for it or stop it")
 
 
 def append(file: FileIO, line: str, sync: bool = False) -> int:

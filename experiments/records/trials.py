@@ -1,5 +1,6 @@
 """Results of a sweep: one line per finished trial, the source of tables, figures and report."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ValidationError
 
+from actors.file_locks import try_lock
 from experiments.records import jsonl
 from experiments.records.records import Count, FileName, Record, Share, first_problem
 
@@ -88,3 +90,14 @@ def results_written(folder: Path) -> Iterator[Callable[[TrialResult], int]]:
         jsonl.lock(file)
         jsonl.cut(folder / RESULTS)  # under the lock: another process may be writing that line
         yield lambda result: jsonl.append(file, result.encode(), sync=True)
+
+
+def wait_for_writer(path: Path, longest_s: float) -> None:
+    """Waits until no process writes a trial's file. Those of a killed sweep may outlive it by a moment."""
+    until = time.monotonic() + longest_s
+    while path.exists() and time.monotonic() < until:
+        # Opened anew each time: closing the file also releases the lock that was only taken as a test.
+        with path.open("ab") as file:
+            if try_lock(file):
+                return
+        time.sleep(0.1)

@@ -3,11 +3,10 @@
 import asyncio
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
-
-from filelock import FileLock
 
 from actors.errors import UserError
 from actors.messages import Question, Source, Status, Trace
@@ -21,6 +20,7 @@ from experiments.evidence.extraction import (
     Step,
     captioned,
     extracted_file,
+    extraction_lock,
     missing,
     read_extracted,
     statements,
@@ -90,10 +90,8 @@ async def extract(step: Step, context: RunContext, sources: Callable[[], Iterabl
     Raises UserError where a replay has nothing to ask, and TooManyFailures where most sources would state nothing.
     """
     path = extracted_file(context.evidence.store.folder.parent, step, identity(context.config, step))
-    # Not bound to a thread: it is taken in one, so as not to hold up the event loop, and given back in another.
-    lock = FileLock(path.with_suffix(".lock"), thread_local=False)
-    await asyncio.to_thread(lock.acquire)
-    try:
+    with ExitStack() as held:
+        await asyncio.to_thread(held.enter_context, extraction_lock(path))
         jsonl.cut(path)
         extracted = read_extracted(path)
         unasked = await asyncio.to_thread(lambda: list(missing(step, sources(), extracted)))
@@ -105,8 +103,6 @@ async def extract(step: Step, context: RunContext, sources: Callable[[], Iterabl
         if unasked:
             await _ask(step, unasked, len(extracted), context, path)
             extracted = read_extracted(path)
-    finally:
-        lock.release()
     return extracted
 
 

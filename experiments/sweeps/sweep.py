@@ -3,11 +3,8 @@
 Every trial is an ordinary run folder in `trials/`; `trials.jsonl` has a TrialResult per finished trial.
 """
 
-import fcntl
 import json
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +17,7 @@ from experiments.config.config import may_change
 from experiments.config.saved import read, save
 from experiments.records.progress import Bar, Progress
 from experiments.records.recorder import SCORES, RunFolder
-from experiments.records.trials import RESULTS, TRIALS, TrialResult, read_results, results_written
+from experiments.records.trials import RESULTS, TRIALS, TrialResult, read_results, results_written, wait_for_writer
 from experiments.running import inputs, launching, model_record, runtime_start
 from experiments.sweeps.expansion import Sweep, Trial, groups
 from experiments.sweeps.planted_learners import conclude_learners, explore_planted
@@ -43,7 +40,7 @@ def run_sweep(sweep: Sweep, folder: RunFolder) -> bool:
         finished = finished_trials(folder.path, sweep.trials)
         unfinished = {trial.name: trial for trial in sweep.trials if trial.name not in finished}
         for name in unfinished:
-            wait_for_writer(folder.path / TRIALS / name)
+            wait_for_writer(folder.path / TRIALS / name / SCORES, OUTLIVE_S)
         if unfinished:
             try:
                 failures = run_unfinished(sweep, folder.path, add_result, unfinished)
@@ -107,18 +104,6 @@ def finished_trials(folder: Path, trials: Sequence[Trial]) -> set[str]:
             raise UserError(f"{folder / RESULTS}: {result.name} {fault}; restore the file, or start a new sweep")
         names.add(result.name)
     return names
-
-
-def wait_for_writer(trial_folder: Path) -> None:
-    """Waits until no process writes a trial's folder. Those of a killed sweep may outlive it by a moment."""
-    scores = trial_folder / SCORES
-    until = time.monotonic() + OUTLIVE_S
-    while scores.exists() and time.monotonic() < until:
-        # Opened anew each time: closing the file also releases the lock that was only taken as a test.
-        with scores.open("ab") as file, suppress(BlockingIOError):
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        time.sleep(0.1)
 
 
 def run_unfinished(

@@ -16,6 +16,7 @@ from threading import Lock
 import psutil
 
 from actors.errors import UserError
+from actors.file_locks import try_lock
 from actors.received import BROKEN, open_plain, reason_of
 from experiments.config.config import Config
 from experiments.config.references import resumption
@@ -274,9 +275,7 @@ def state_of(run: RunFolder, config: Config, starts: list[Start]) -> str:
     records = records_of(run, config)
     if records.exists():
         with open_plain(records, jsonl.MOST_BYTES) as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:  # a process writes the folder
+            if not try_lock(file, fcntl.LOCK_SH):  # a process writes the folder
                 return RUNNING
 
     if (run.path / config.result_file).is_file():

@@ -1,4 +1,4 @@
-"""What a disturbed run has around it: nothing, or a clock of its own."""
+"""What a disturbed run has around it: nothing, a clock of its own, or less than it needs."""
 
 import shutil
 import struct
@@ -14,6 +14,8 @@ class Around:
     Of the words, those that are `named` are said again when the run is resumed.
     """
 
+    shm_mb = 2048
+
     def __init__(self, place: Path) -> None:
         self.words: list[str] = []
         self.named: list[str] = []
@@ -24,6 +26,10 @@ class Around:
     def missing() -> str:
         """What this machine lacks for it; nothing where it can be had."""
         return ""
+
+    def mount(self, folder: Path, mb: int) -> None:
+        """Gives a folder a file system of so many megabytes."""
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mb}m", "tmpfs", str(folder)], check=True)
 
     def renew(self) -> None:
         """Makes whole what a fault has broken for good, before the run is resumed."""
@@ -60,3 +66,28 @@ class Clock(Around):
             (before,) = struct.unpack("l", file.read())
             file.seek(0)
             file.write(struct.pack("l", before + seconds))
+
+
+class SmallSharedMemory(Around):
+    """One megabyte of shared memory, also after the run is resumed."""
+
+    shm_mb = 1
+
+
+class FewFiles(Around):
+    """Programs may open 64 files each, until the run is resumed."""
+
+    limit = "ulimit -n 64"
+
+    def __init__(self, place: Path) -> None:
+        super().__init__(place)
+        self.command = ["sh", "-c", f'{self.limit} && exec "$@"', "sh"]
+
+    def renew(self) -> None:
+        self.command = []
+
+
+class LittleMemory(FewFiles):
+    """Programs may have two gigabytes of addresses each, less than Ray's take, until the run is resumed."""
+
+    limit = "ulimit -v 2000000"

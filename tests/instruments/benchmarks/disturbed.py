@@ -38,9 +38,10 @@ class Disturbed:
             (place / name).mkdir()
         # Before the file systems, which would stay mounted where it cannot be had.
         self.around: Any = around(place)
-        _mount(place / "runs", DISK_MB)
-        _mount(place / "shm", 2048)
-        self._begin([*words, *self.around.words, f"output={place / 'runs'}"])
+        self.around.mount(place / "runs", DISK_MB)
+        Around.mount(self.around, place / "shm", self.around.shm_mb)
+        self._words = [*words, *self.around.words, f"output={place / 'runs'}"]
+        self._begin(self._words)
 
     def __enter__(self) -> Disturbed:
         return self
@@ -50,9 +51,9 @@ class Disturbed:
             with suppress(psutil.Error):
                 process.kill()
         self._driver.wait()
-        self.around.close()
         for name in ("runs", "shm"):
             subprocess.run(["umount", "--lazy", str(self._place / name)], check=True)
+        self.around.close()
 
     def _begin(self, words: list[str]) -> None:
         environment = {**os.environ, MARK: self._mark, "TMPDIR": str(self._place / "tmp"), "WANDB_MODE": "offline"}
@@ -93,11 +94,13 @@ class Disturbed:
         return self.said.count("\n") == 0
 
     def reach(self, records: int) -> None:
-        """Returns once its agents are up and it has written so many records, or has ended."""
+        """Returns once its agents are up and it has written so many records, or has ended. -1: once it has a folder."""
         deadline = time.monotonic() + LONGEST_S
         while not self.ended and time.monotonic() < deadline:
+            if records < 0 and self.folder.name != "runs":
+                return
             ready = re.search(r"starting replicas and agents: (\d+)/\1,", (self._place / "out").read_text())
-            if ready and records_in(self.folder) >= records:
+            if ready and 0 <= records <= records_in(self.folder):
                 return
             time.sleep(0.02)  # counting records takes a while itself
 
@@ -114,7 +117,9 @@ class Disturbed:
         """Makes room and goes on."""
         (self._place / "runs" / "filler").unlink(missing_ok=True)
         self.around.renew()
-        self._begin([f"resume={self.folder}", *self.around.named])
+        # One that was refused before it began has no folder.
+        begun = (self.folder / "config.yaml").exists()
+        self._begin([f"resume={self.folder}", *self.around.named] if begun else self._words)
 
     def kill(self, title: str, chance: random.Random) -> None:
         """Kills one of its processes."""
@@ -203,10 +208,6 @@ class Disturbed:
                 if process.status() != psutil.STATUS_ZOMBIE and process.environ().get(MARK) == self._mark:
                     found.append(process)
         return found
-
-
-def _mount(folder: Path, mb: int) -> None:
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={mb}m", "tmpfs", str(folder)], check=True)
 
 
 def _title(process: psutil.Process) -> str:

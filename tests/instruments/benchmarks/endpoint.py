@@ -20,6 +20,8 @@ TIMEOUT_S = 3
 WORK_S = 0.02
 MOST_FAULTS = 12  # a request is tried fifteen times
 AWAY_S = 15.0
+KEY_ENV, KEY = "STEADY_KEY", "sk-steady-" + "k" * 24
+ELSEWHERE = "127.0.0.2"
 LINE = re.compile(r"^([A-Z][\w -]*): <", re.MULTILINE)
 WORD = re.compile(r"\b(?:[A-Z][\w'-]+|\d+)\b")
 
@@ -39,12 +41,27 @@ class Endpoint(Around):
         self._running = self._server.running()
         self._do(self._running.__aenter__())
         self._do(self._listen())
-        self.named = [f"model.base_url=http://127.0.0.1:{self._port}/v1"]
-        self.words = ["model=openai", "model.name=steady", f"model.timeout_s={TIMEOUT_S}", *self.named]
+        self._heard = b""  # by another host
+        self._do(self._listen_elsewhere())
+        self.environment = {KEY_ENV: KEY}
+        self.named = [f"model.base_url=http://127.0.0.1:{self._port}/v1", f"model.key_env={KEY_ENV}"]
+        self.named.append("model.name=steady")
+        self.words = ["model=openai", f"model.timeout_s={TIMEOUT_S}", *self.named]
 
     def fail(self, fault: str, chance: random.Random) -> None:
         """From now on a few replies fail in one way; then all is well again."""
         self._chance, self._faults, self._fault = chance, chance.randint(4, MOST_FAULTS), fault
+
+    def move(self) -> None:
+        """Redirects every request to another host, until the run is resumed."""
+        self._faults, self._fault = 10**9, "redirected"
+
+    def renew(self) -> None:
+        if self._fault == "redirected":
+            self._faults = 0
+
+    def left(self) -> list[str]:
+        return ["a key at another host"] if KEY.encode() in self._heard else []
 
     def go_away(self) -> None:
         """Takes no connections for a while, and ends those that there are."""
@@ -63,6 +80,13 @@ class Endpoint(Around):
         self._proxy = await asyncio.start_server(self._accept, "127.0.0.1", self._port)
         self._port = self._proxy.sockets[0].getsockname()[1]
 
+    async def _listen_elsewhere(self) -> None:
+        async def hear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self._heard += await reader.read(1 << 16)
+            writer.close()
+
+        self._elsewhere = await asyncio.start_server(hear, ELSEWHERE, 0)
+
     async def _away(self) -> None:
         self._proxy.close()
         for task in list(self._open):
@@ -72,6 +96,7 @@ class Endpoint(Around):
 
     async def _closed(self) -> None:
         self._proxy.close()
+        self._elsewhere.close()
         for task in list(self._open):
             task.cancel()
         await asyncio.gather(*self._open, return_exceptions=True)
@@ -123,6 +148,11 @@ class Endpoint(Around):
                 return False
             case "refused":
                 writer.write(_refusal(chance))
+            case "redirected":
+                port = self._elsewhere.sockets[0].getsockname()[1]
+                status = chance.choice([301, 302, 303, 307, 308])
+                head = f"HTTP/1.1 {status} x\r\nlocation: http://{ELSEWHERE}:{port}/v1\r\ncontent-length: 0\r\n\r\n"
+                writer.write(head.encode())
             case "garbled":
                 writer.write(_garbled(reply, chance))
             case fault:

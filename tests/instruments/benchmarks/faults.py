@@ -6,7 +6,8 @@
 A seed decides the moments (after which of its records) and the victims. A run meets up to four faults of a kind, one
 after another, and only one where nothing is left to break. They are survived where all metrics and traces are those of
 an undisturbed run to the byte, no turn or score is recorded twice, whatever ended the run said so in one line, and no
-process, shared memory or temporary file is left (but those files of a driver that was killed). Prints a table in
+process, shared memory or temporary file is left (but those files of a driver that was killed). Some kinds are there
+from the start, as little shared memory is, and end before a run is resumed. Prints a table in
 Markdown, in which all faults of a run that went wrong count as lost; the last line is one JSON object. Hours may be
 spread over several calls: what is recorded in a file is not tried again and is in the table.
 
@@ -29,11 +30,12 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tests.instruments.benchmarks.around import Around, Clock
+from tests.instruments.benchmarks.around import Around, Clock, FewFiles, LittleMemory, SmallSharedMemory
 from tests.instruments.benchmarks.disturbed import Disturbed
 from tests.instruments.benchmarks.endpoint import Endpoint
 from tests.instruments.benchmarks.private_nodes import PrivateNodes
-from tests.instruments.benchmarks.recorded import records_in, twice_recorded, written
+from tests.instruments.benchmarks.recorded import of_training, records_in, twice_recorded, written
+from tests.instruments.benchmarks.shared_folder import SharedFolder
 
 SMALL = ["experiment=mmqa_prune", "pruning.steps=3", "training.samples=4", "concurrency=8", "ray.hung_s=10"]
 SMALL += ["topology.text=[critic,scientist]", "topology.visual=[critic]", "completions.reuse=false"]
@@ -50,6 +52,7 @@ AGENT = r"ray::AgentProcess\b"
 LEARNER = r"ray::LearnerProcess\b"
 REPLICA = r"ray::ReplicaProcess\b"
 TRIAL = r"ray::(TrialProcess|.*Trainable)\b"
+RAYLET = r"\S*/raylet/raylet "
 
 
 @dataclass(frozen=True)
@@ -57,13 +60,31 @@ class Kind:
     """What befalls a run, and the jobs that it can befall.
 
     After one that `ends` the run this is waited for, as a second fault would befall what is ending already. One that
-    `stays` for the rest of the run comes once.
+    `stays` for the rest of the run comes once. One of a phase comes in it: start, training, evaluation or report.
     """
 
     befall: Callable[[Disturbed, random.Random], object]
     jobs: tuple[str, ...]
     ends: bool = False
     stays: bool = False
+    phase: str = ""
+
+    def moment(self, chance: random.Random, records: int, training: int) -> int:
+        """After how many of the run's records it comes; before its agents are up for -1."""
+        match self.phase:
+            case "start":
+                return -1
+            case "training":
+                return chance.randrange(training)
+            case "evaluation":
+                return chance.randrange(training, records)
+            case "report":
+                return records
+        return chance.randrange(records)
+
+
+def from_the_start(run: Disturbed, chance: random.Random) -> None:
+    """Does nothing: the fault is what the run has around it."""
 
 
 KINDS = {
@@ -75,6 +96,7 @@ KINDS = {
     "replica-stopped": Kind(lambda run, chance: run.stop(REPLICA, chance), RUNS),
     "trial-killed": Kind(lambda run, chance: run.kill(TRIAL, chance), ("sweep",)),
     "trial-stopped": Kind(lambda run, chance: run.stop(TRIAL, chance), ("sweep",)),
+    "raylet-killed": Kind(lambda run, chance: run.kill(RAYLET, chance), RUNS, ends=True),
     "driver-killed": Kind(lambda run, chance: run.kill_driver(), RUNS, ends=True),
     "driver-paused": Kind(lambda run, chance: run.pause_driver(), RUNS),
     "interrupted": Kind(lambda run, chance: run.interrupt(), RUNS, ends=True),
@@ -84,6 +106,11 @@ KINDS = {
     ),
     "terminated": Kind(lambda run, chance: run.terminate(), RUNS, ends=True),
     "disk-full": Kind(lambda run, chance: run.fill(), RUNS, ends=True),
+    "disk-full-at-start": Kind(lambda run, chance: run.fill(), NO_SWEEP, ends=True, stays=True, phase="start"),
+    "disk-full-in-training": Kind(lambda run, chance: run.fill(), ("training",), ends=True, phase="training"),
+    "disk-full-in-evaluation": Kind(lambda run, chance: run.fill(), NO_SWEEP, ends=True, phase="evaluation"),
+    "disk-full-in-report": Kind(lambda run, chance: run.fill(), NO_SWEEP, ends=True, stays=True, phase="report"),
+    "folder-shared": Kind(from_the_start, RUNS, stays=True),
     "folder-moved": Kind(lambda run, chance: run.move(), NO_SWEEP, ends=True),
     "record-torn": Kind(lambda run, chance: run.tear(chance), NO_SWEEP, ends=True),
     "wandb-killed": Kind(lambda run, chance: run.kill(r".*wandb-core", chance), ("training", "evaluation"), stays=True),
@@ -95,6 +122,7 @@ KINDS = {
     "replies-cut": Kind(lambda run, chance: run.around.fail("cut", chance), ("endpoint",)),
     "replies-refused": Kind(lambda run, chance: run.around.fail("refused", chance), ("endpoint",)),
     "replies-garbled": Kind(lambda run, chance: run.around.fail("garbled", chance), ("endpoint",)),
+    "redirected": Kind(lambda run, chance: run.around.move(), ("endpoint",), ends=True),
     "endpoint-away": Kind(lambda run, chance: run.around.go_away(), ("endpoint",), ends=True),
     "node-killed": Kind(lambda run, chance: run.around.kill(chance.choice([1, 2])), NO_SWEEP, stays=True),
     "node-vanished": Kind(lambda run, chance: run.around.vanish(chance.choice([1, 2])), NO_SWEEP, stays=True),
@@ -102,8 +130,20 @@ KINDS = {
     "network-cut": Kind(lambda run, chance: run.around.cut(*chance.sample(range(3), 2)), NO_SWEEP),
     "clock-ahead": Kind(lambda run, chance: run.around.jump(3600), RUNS),
     "clock-back": Kind(lambda run, chance: run.around.jump(-3600), RUNS),
+    "shared-memory-small": Kind(from_the_start, RUNS, stays=True),
+    "files-few": Kind(from_the_start, RUNS, stays=True),
+    "memory-little": Kind(from_the_start, RUNS, stays=True),
 }
-AROUND = {"node": PrivateNodes, "head": PrivateNodes, "network": PrivateNodes, "clock": Clock}
+AROUND: dict[str, type[Around]] = {
+    "node": PrivateNodes,
+    "head": PrivateNodes,
+    "network": PrivateNodes,
+    "clock": Clock,
+    "folder-shared": SharedFolder,
+    "shared-memory-small": SmallSharedMemory,
+    "files-few": FewFiles,
+    "memory-little": LittleMemory,
+}
 TIMES = 4  # faults of a run, of those kinds that may come again
 
 
@@ -136,25 +176,31 @@ def words(job: str, kind: str) -> list[str]:
 
 
 def around(job: str, kind: str) -> type[Around]:
-    return Endpoint if job == "endpoint" else AROUND.get(kind.partition("-")[0], Around)
+    if job == "endpoint":
+        return Endpoint
+    return AROUND.get(kind) or AROUND.get(kind.partition("-")[0], Around)
 
 
-def undisturbed(job: str) -> tuple[dict[str, bytes], int]:
-    """What a job writes, and the number of its records."""
+def undisturbed(job: str) -> tuple[dict[str, bytes], int, int]:
+    """What a job writes, and the number of its records and of those of its training."""
     with place() as folder, Disturbed(folder, words(job, ""), around(job, "")) as run:
         run.wait()
         if run.code:
             raise SystemExit(f"the undisturbed {job} failed: {run.said}")
-        return written(run.folder), records_in(run.folder)
+        return written(run.folder), records_in(run.folder), of_training(run.folder)
 
 
-def disturbed(job: str, kind: str, seed: int, expected: dict[str, bytes], records: int) -> Outcome:
+def disturbed(job: str, kind: str, seed: int, expected: dict[str, bytes], records: int, training: int) -> Outcome:
     chance, begun = random.Random(f"{job} {kind} {seed}"), time.monotonic()
     outcome = Outcome(kind, job, seed, faults=0, resumed=0, said="", seconds=0, wrong=[])
     with place() as folder, Disturbed(folder, words(job, kind), around(job, kind)) as run:
-        for moment in sorted(chance.randrange(records) for _ in range(1 if KINDS[kind].stays else TIMES)):
+        times = 1 if KINDS[kind].stays else TIMES
+        for moment in sorted(KINDS[kind].moment(chance, records, training) for _ in range(times)):
             run.reach(moment)
             time.sleep(chance.random() / 5)
+            if KINDS[kind].befall is from_the_start:
+                outcome.faults += 1
+                break
             if resume(run, outcome):
                 run.reach(moment)
             if run.ended:
@@ -184,6 +230,7 @@ def resume(run: Disturbed, outcome: Outcome) -> bool:
         return False
     outcome.said = outcome.said or run.said
     outcome.wrong += [] if run.said_in_one_line else [f"said: {run.said}"]
+    outcome.wrong += [f"ended with {run.code}: {run.said}"] if run.code == 1 else []
     outcome.wrong += [f"left {what}" for what in run.left()]
     outcome.resumed += 1
     run.resume()

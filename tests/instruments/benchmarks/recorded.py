@@ -16,6 +16,11 @@ def records_in(folder: Path) -> int:
     return sum(file.read_bytes().count(b"\n") for file in records(folder) if file.exists())
 
 
+def of_training(folder: Path) -> int:
+    """Of these records, those of training."""
+    return sum(file.read_bytes().count(b"\n") for file in records(folder) if "learned" in file.parts)
+
+
 def written(folder: Path) -> dict[str, bytes]:
     """Metrics and traces by their names."""
     files = [*folder.glob("metrics.json"), *folder.glob("trials/*/metrics.json"), *records(folder)]
