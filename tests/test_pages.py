@@ -1,5 +1,6 @@
 """Links of the pages lead somewhere, commands of the pages are accepted, and blocks of output name such commands."""
 
+import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from experiments.command_line import main
 from experiments.commands import COMMANDS
 from experiments.config.keys import declared
 from experiments.config.loading import load, load_overrides
@@ -43,7 +45,11 @@ def lost_links(page: Path) -> Iterator[str]:
 
 
 def commands(page: Path) -> Iterator[str]:
-    for indented, inline in COMMAND.findall(page.read_text()):
+    return commands_in(page.read_text())
+
+
+def commands_in(text: str) -> Iterator[str]:
+    for indented, inline in COMMAND.findall(text):
         line = re.sub(r" (&&|\\?\|) .*", "", indented or inline)
         if line.replace("\\", "").strip(". |"):
             yield line
@@ -118,3 +124,16 @@ def test_output_is_what_stands_behind_the_progress_of_a_run() -> None:
     assert part_of(text, "table").splitlines() == ["method  EM", "full    1 "]
     assert part_of(text, 'lines "Price"').splitlines()[1] == "5."
     assert text.splitlines()[-4:] == ["5.", "", "Gains in EM", "full +0.1"]
+
+
+def test_the_page_on_data_has_a_file_of_questions_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs" / "data.md").read_text().partition("## Your own questions")[2]
+    lines = re.findall(r"^```json\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[0]
+    [command] = [shlex.split(line) for line in commands_in(page) if "questions.jsonl" in line]
+    (tmp_path / "questions.jsonl").write_text(lines)
+    monkeypatch.chdir(tmp_path)
+    assert main([*command, "runtime=inline", "wandb.mode=disabled", "figures=false", f"output={tmp_path}"]) == 0
+    [metrics] = tmp_path.glob("*/metrics.json")
+    scores = json.loads(metrics.read_text())["methods"]
+    assert len(lines.splitlines()) == 10
+    assert {name: row["failed_turns"] for name, row in scores.items()} == {"single": 0, "full": 0}

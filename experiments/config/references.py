@@ -24,7 +24,7 @@ from experiments.config.keys import AXES, POINTS, check_key, declared, set_by
 from experiments.evidence.retrieval_settings import SERPER_KEY
 from experiments.records.start import program
 
-LIBRARIES = {"vllm": "vllm", "encoders": "sentence_transformers"}  # by the project's extras
+LIBRARIES = {"vllm": "vllm", "encoders": "sentence_transformers", "hub": "datasets"}  # by the project's extras
 MODEL_EXTRAS = {backend.name: backend.extra for backend in BACKENDS}
 
 

@@ -7,7 +7,7 @@ import os
 import threading
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
@@ -153,21 +153,13 @@ class Benchmark(ABC):
         """Chooses items by the run's seed, as `choose`."""
         return choose(items, id_of, count, self.request.seed, str(self.folder))
 
+    def divided(self, ids: Collection[str], name: str) -> Iterator[str]:
+        """Yields the training or the evaluated questions among those of a single split, in their order.
 
-class SingleSplit(Benchmark):
-    """A benchmark with labels for one split only: training questions are taken out of the evaluation.
-
-    Evaluated questions are the first `data.limit` in an order by seed, training questions its last ones.
-    """
-
-    @property
-    @abstractmethod
-    def groups(self) -> Mapping[str, Sequence[Item]]:
-        """Items by question. Several where a question is asked several times over."""
-
-    def split(self, name: str, count: int | None) -> Iterator[Item]:
-        """Items of a split; training questions are asked once. Raises UserError where there are too few."""
-        total = len(self.groups)
+        Evaluated are the first `data.limit` in an order by seed, training questions its last ones. Raises UserError
+        where there are too few.
+        """
+        total = len(ids)
         train = self.request.held_out
         limit = self.settings.limit
         evaluated = total - train if limit is None else min(limit, total)
@@ -176,11 +168,26 @@ class SingleSplit(Benchmark):
                 f"of {total:,} questions, {train:,} are to be learned from and {limit or 'the rest'} evaluated, and "
                 "none may be both: lower data.limit, pruning.steps or training.questions_per_step, or add questions"
             )
-        if name == "train":
-            not_trained = set(self.chosen(self.groups, str, total - train))
-            return (items[0] for id, items in self.groups.items() if id not in not_trained)
+        if name != "train":
+            return self.chosen(ids, str, evaluated)
+        not_trained = set(self.chosen(ids, str, total - train))
+        return (id for id in ids if id not in not_trained)
 
-        return chain.from_iterable(self.groups[id] for id in self.chosen(self.groups, str, evaluated))
+
+class SingleSplit(Benchmark):
+    """A benchmark with labels for one split only: training questions are taken out of the evaluation (`divided`)."""
+
+    @property
+    @abstractmethod
+    def groups(self) -> Mapping[str, Sequence[Item]]:
+        """Items by question. Several where a question is asked several times over."""
+
+    def split(self, name: str, count: int | None) -> Iterator[Item]:
+        """Items of a split; training questions are asked once. Raises UserError where there are too few."""
+        ids = self.divided(self.groups, name)
+        if name == "train":
+            return (self.groups[id][0] for id in ids)
+        return chain.from_iterable(self.groups[id] for id in ids)
 
 
 def text_source(doc: str, title: str, text: str) -> Source:
@@ -232,10 +239,11 @@ def check_image(path: Path) -> None:
         raise UserError(str(error)) from error
 
 
-def write_picture(file: Path, encoded: str) -> None:
-    """Writes a picture in base64 to `file` unless it is there. Its suffix may be wrong: Pillow detects the format.
+def write_picture(file: Path, encoded: str | bytes) -> None:
+    """Writes a picture, in base64 or as bytes, to `file` unless it is there. Its suffix may be wrong: Pillow detects
+    the format.
 
-    Raises UserError for text that is not a picture in base64, and for a file that cannot be written.
+    Raises UserError for content that is not a picture, and for a file that cannot be written.
     """
     if file.is_file():
         return
@@ -244,7 +252,7 @@ def write_picture(file: Path, encoded: str) -> None:
     unchecked = file.with_name(f"{file.name}.{os.getpid()}-{threading.get_ident()}")
     try:
         # Without `validate` characters outside of the alphabet are skipped, and a damaged file would go unnoticed.
-        content = base64.b64decode(encoded.strip(), validate=True)
+        content = encoded if isinstance(encoded, bytes) else base64.b64decode(encoded.strip(), validate=True)
         file.parent.mkdir(parents=True, exist_ok=True)
         unchecked.write_bytes(content)
         check_image(unchecked)
@@ -253,4 +261,4 @@ def write_picture(file: Path, encoded: str) -> None:
         raise UserError(f"the picture {file} cannot be written ({error}): free some disk space") from error
     except (ValueError, UserError) as error:
         unchecked.unlink(missing_ok=True)
-        raise UserError("the picture is not base64 text of a picture: download the file again") from error
+        raise UserError("the picture is not a picture, nor base64 text of one: download the file again") from error

@@ -7,13 +7,14 @@ from experiments.datasets.kind import DatasetKind
 from experiments.datasets.mh import Mh
 from experiments.datasets.mmbench import MmBench
 from experiments.datasets.mmqa import Mmqa
+from experiments.datasets.question_file import QuestionFile
 from experiments.datasets.sample.release import SAMPLE
 from experiments.datasets.scienceqa import ScienceQa
 from experiments.datasets.tatqa import TatQa
 from experiments.datasets.vidoseek import ViDoSeek
 from experiments.datasets.webqa import WebQa
 
-LOADERS = (Mmqa, ScienceQa, TatQa, Mh, ViDoSeek, WebQa, CrisisMmd, MmBench)
+LOADERS = (Mmqa, ScienceQa, TatQa, Mh, ViDoSeek, WebQa, CrisisMmd, MmBench, QuestionFile)
 DATASETS = (SAMPLE, *(DatasetKind.of(loader, loader.name) for loader in LOADERS))
 
 

@@ -68,17 +68,23 @@ def answer_text(value: Any) -> str:
 Answer = Annotated[str, BeforeValidator(answer_text)]
 
 
-def validated(schema: TypeAdapter[T], value: object, where: str) -> T:
+def validated(schema: TypeAdapter[T], value: object, where: str, form: str = "") -> T:
     """Validates a JSON text in bytes, or a value in memory. Returns its typed record.
 
-    Raises UserError that begins with `where` and names the field at fault.
+    form: what was expected; by default the form of an official release. Raises UserError that begins with `where` and
+    names the field at fault.
     """
     try:
         return schema.validate_json(value) if isinstance(value, bytes) else schema.validate_python(value)
     except ValidationError as error:
         problem = error.errors(include_url=False)[0]
         place = ": ".join(filter(None, [where, ".".join(map(str, problem["loc"]))]))
-        raise UserError(
-            f"{place}: {problem['msg']}, found {_shortened.repr(problem['input'])}: not of the official release's "
-            "form; if the file is truncated, download it again"
-        ) from None
+        remedy = "not of the official release's form; if the file is truncated, download it again"
+        if form:
+            remedy = f"expected {form}; correct it, or remove it"
+        raise UserError(f"{place}: {problem['msg']}, found {shortened(problem['input'])}: {remedy}") from None
+
+
+def shortened(value: object) -> str:
+    """Writes a wrong value, cut where it is long."""
+    return _shortened.repr(value)

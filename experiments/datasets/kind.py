@@ -16,19 +16,70 @@ OF_FILES = ("data.root", "data.allow_links", "data.check")
 
 
 @dataclass
+class FieldSettings:
+    """Fields of a file of questions (`data=file`): the names of its columns. By default their own, in one or many:
+    `answer` or `answers`, `picture` or `pictures`, ... Several columns are separated by commas."""
+
+    id: str | None = None
+    """A question's id; without one, its file's name and its number there."""
+    question: str | None = None
+    """Text of the question."""
+    answers: str | None = None
+    """The right answer or several: text, numbers, or a choice by its text, letter or place."""
+    choices: str | None = None
+    """Choices: a list, or a column for each (`A,B,C,D`)."""
+    pictures: str | None = None
+    """Pictures: paths below the file's folder, or their content as `datasets` and base64 have it."""
+    passages: str | None = None
+    """Passages that may hold the answer: texts, or objects with `title` and `text`."""
+    tables: str | None = None
+    """Tables: lists of rows, the first with the columns' names, or objects with `title` and `rows`."""
+    hint: str | None = None
+    """Text that is shown with the question."""
+    cluster: str | None = None
+    """What questions share, so that their scores are not independent; else their first picture or table."""
+    group: str | None = None
+    """Questions of one group are one question asked several times: it counts once, with the lowest score."""
+    split: str | None = None
+    """Split of a question: `train`, and others."""
+    tags: str | None = None
+    """Columns by which reports group questions."""
+
+
+@dataclass
 class DataSettings:
     """The questions of a run. `data=mmqa` is short for `data.kind=mmqa`."""
 
     kind: str = setting("sample", outside=names_code("datasets"))
     """One that `help=data` lists, or one of your own as `package.module:load`."""
     root: str | None = setting(None, path=bool)
-    """Folder of the benchmark's official release; the generated sample needs none."""
+    """Folder of the benchmark's official release; the generated sample needs none. `data=file`: a file or a folder."""
     limit: int | None = setting(100, at_least=1, at_most=10_000_000)
     """Number of evaluated questions, chosen by seed; null for all."""
+    hub: str | None = setting(None, outside=bool, needs=lambda name: "hub" if name else "", since="0.4.0")
+    """Data set on the Hugging Face hub, `<owner>/<name>` or `<owner>/<name>:<configuration>`, in place of `data.root`.
+    It is loaded once."""
+    layout: Literal["auto", "own", "scienceqa", "mmbench"] = setting("auto", since="0.4.0")
+    """Fields of a file of questions: `scienceqa` and `mmbench` as these lie on the hub, `own`: as `data.fields` says;
+    `auto`: that of the data set's name on the hub, else `own`."""
+    fields: FieldSettings = setting(factory=FieldSettings, since="0.4.0")
+    train: str | None = setting(None, path=bool, since="0.4.0")
+    """File or folder with the training questions, where `data.root` has the evaluated ones alone."""
+    train_share: float | None = setting(None, above=0, below=1, since="0.4.0")
+    """Share of the questions that are for training, chosen by seed (null: as many as a run learns from)."""
+    evaluated: str | None = setting(None, since="0.4.0")
+    """Split of a file that is evaluated (null: the only one besides `train`)."""
+    answers: Literal["auto", "text", "letter", "place"] = setting("auto", since="0.4.0")
+    """How a file names the right choice: by its text, its letter, or its place from 0; `auto`: each that fits."""
+    several: Literal["any", "all"] = setting("any", since="0.4.0")
+    """Several answers to a question: `any` of them is right, or they are right together (`all`)."""
     selection: Literal["all", "paper"] = "all"
     """MultimodalQA only: `paper` leaves out the questions that need a table (1,161 of the 2,441 remain)."""
-    metric: Literal["official", "containment"] = setting("official", since="0.3.0", before="containment")
-    """TAT-QA only: the official EM and F1, which count a number's scale, or EM by containment without the scale."""
+    metric: Literal["official", "containment", "exact", "f1", "amounts"] = setting(
+        "official", since="0.3.0", before="containment"
+    )
+    """TAT-QA: the `official` EM and F1, which count a number's scale, or EM by `containment` without it. Questions of a
+    file without choices: EM by containment (also `official`), `exact` EM, `f1`, or `amounts` as in TAT-QA."""
     split: Literal["test", "minitest", "val", "minival"] = "test"
     """ScienceQA only: the evaluated split."""
     pictures: bool = False

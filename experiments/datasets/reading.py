@@ -164,11 +164,17 @@ def limited(path: Path, most: int = RECORD) -> Iterator[Limited]:
 def read_lines(path: Path, layout: type[T]) -> Iterator[tuple[str, T]]:
     """Yields the records of a .jsonl or .jsonl.gz file with their places. Blank lines are left out."""
     schema = TypeAdapter(layout)
-    with limited(path) as file:
+    for number, text in raw_lines(path):
+        where = f"{path}, line {number}"
+        yield where, validated(schema, text, where)
+
+
+def raw_lines(path: Path, most: int = RECORD) -> Iterator[tuple[int, bytes]]:
+    """Yields the lines of a file, plain or gzipped, with their numbers from 1. Blank lines are left out."""
+    with limited(path, most) as file:
         for number, line in enumerate(file, start=1):
-            where = f"{path}, line {number}"
             if text := line.strip():
-                yield where, validated(schema, text, where)
+                yield number, text
                 file.begin()
 
 
@@ -225,11 +231,12 @@ def _shallow(events: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, str, Any]
         yield prefix, event, value
 
 
-def read_table(path: Path, layout: TypeAdapter[T], *, quoted: bool) -> Iterator[tuple[str, T]]:
-    """Yields the rows of a tab-separated file with their places, by the names in its first row.
+def read_table(path: Path, layout: TypeAdapter[T], *, quoted: bool, separator: str = "\t") -> Iterator[tuple[str, T]]:
+    """Yields the rows of a file of separated values with their places, by the names in its first row.
 
     quoted: quotation marks enclose a field, which may then go over several lines.
-    Raises UserError also for a file without rows, and for a row of too few values or, where quoted, too many.
+    Raises UserError also for a file without rows, for two columns of one name, and for a row of too few values or,
+    where quoted, too many.
     """
     is_empty = True
     # The limit belongs to the module: a picture is one field, and the default is 128 KiB.
@@ -238,13 +245,19 @@ def read_table(path: Path, layout: TypeAdapter[T], *, quoted: bool) -> Iterator[
         # Lines keep their ends: the reader of rows tells them from those inside of a field.
         lines = (line.decode() for line in file)
         quoting: Quoting = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
-        rows = csv.DictReader(lines, delimiter="\t", quoting=quoting)
+        rows = csv.DictReader(lines, delimiter=separator, quoting=quoting)
         try:
+            names = set[str]()
+            for name in filter(None, rows.fieldnames or ()):
+                with placed(str(path)):
+                    once(name, names, "column")
             for row in rows:
                 where = f"{path}, line {rows.line_num}"
                 file.begin()
                 if None in row.values() or (quoted and None in row):
-                    raise UserError(f"{where}: another number of values than columns; download the file again")
+                    raise UserError(
+                        f"{where}: another number of values than columns: correct the line, or download the file"
+                    )
                 is_empty = False
                 yield where, validated(layout, row, where)
         except csv.Error as error:

@@ -89,6 +89,8 @@ class TatQa(Benchmark):
 
     def __init__(self, request: DataRequest) -> None:
         super().__init__(request)
+        if self.settings.metric not in ("official", "containment"):
+            raise UserError(f"data.metric={self.settings.metric}: TAT-QA has official and containment; choose one")
         self.metric = "EM" if self.settings.metric == "official" else "EM (containment)"
 
     def check_files(self) -> None:

@@ -134,7 +134,9 @@ def trusted_folders(run: RunFolder, overrides: Sequence[str]) -> list[Path]:
     if config.cache in (again.cache, str(Path(config.output) / "cache")):
         folders.append(Path(str(config.cache)).resolve())
     if config.data.root and config.data.root == again.data.root:
-        folders.append(Path(config.data.root).resolve())
+        root = Path(config.data.root).resolve()
+        # A file of questions has its pictures in its folder.
+        folders.append(root.parent if root.is_file() else root)
     return folders
 
 

@@ -14,7 +14,17 @@ from experiments.datasets.item import Dataset
 
 MOST_BYTES = 64 * MB  # of a plan
 # Settings that no result depends on.
-FREE = ("experiment", "output", "resume", "dry_run", "compare.plan", "compare.variance_from", "replay", "data.root")
+FREE = (
+    "experiment",
+    "output",
+    "resume",
+    "dry_run",
+    "compare.plan",
+    "compare.variance_from",
+    "replay",
+    "data.root",
+    "data.train",
+)
 
 
 def plan_lock(config: Config, dataset: Dataset) -> dict[str, Any]:

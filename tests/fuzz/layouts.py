@@ -124,6 +124,16 @@ def crisismmd(root: Path) -> None:
     put(root / "data_image" / "1_0.png", picture())
 
 
+def file(root: Path) -> None:
+    def asked(n: int) -> dict[str, Any]:
+        chosen = {"choices": ["this", "that"], "answer": n % 2} if n % 2 else {"answers": ["red", 3]}
+        shown = {"picture": "shown.png", "passages": [{"title": "T", "text": f"passage {n}"}, "both"]}
+        return {"question": f"What is {n}?", "tables": [["Name", "Year"], ["Ann", 1976]], **chosen, **shown}
+
+    put(root / "questions.jsonl", [asked(n) for n in range(6)])
+    put(root / "shown.png", picture())
+
+
 LAYOUTS: dict[str, Callable[[Path], None]] = {
     "mmqa": mmqa,
     "scienceqa": scienceqa,
@@ -133,4 +143,5 @@ LAYOUTS: dict[str, Callable[[Path], None]] = {
     "mmbench": mmbench,
     "crisismmd": crisismmd,
     "mh": write_small,
+    "file": file,
 }

@@ -30,6 +30,7 @@ FILES = {
         "crisismmd_datasplit_agreed_label/task_informative_text_img_agreed_lab_test.tsv",
         "data_image/1_0.png",
     ),
+    "file": ("questions.jsonl", "shown.png"),
     "mh": ("questions_mh/question_list.xlsx", "mmkg/Roarer/Knowledge_Images/Bite/1.png"),
 }
 FRAGMENTS = "; , and \n a the red yes 12 -3.5 (4) $1,200 7% million percent .5 1e308 ² １２ Q4 unknown".split(" ")
