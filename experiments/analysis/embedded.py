@@ -191,7 +191,7 @@ def _remarks(run: RunFolder) -> dict[tuple[str, str], Entry]:
         effects = [effect for effect in explained.effects if effect.changed]
         explanation = {
             "by": explained.by,
-            "agent": explained.agent,
+            "cause": explained.cause,
             "turn": explained.turn,
             "suspects": explained.suspects,
             "turns": [(effect.of, effect.answer, effect.utility, effect.phi) for effect in effects],

@@ -1,5 +1,6 @@
 """Explains one answer by interventions on its turns, agents and edges: one by one, by groups, or as Shapley values."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from actors.messages import Message, Status, derive_seed
@@ -8,7 +9,7 @@ from experiments.attribution.shapley import coalitions, draw_orders, shapley
 from experiments.attribution.suspects import suspicion
 from experiments.config.setting_groups import ExplainSettings
 from experiments.datasets.item import Dataset
-from experiments.records.attribution import By, Effect, Explained, Replaced
+from experiments.records.attribution import JOINED, By, Effect, Explained, Replaced
 from topologies.answers import ballot
 from topologies.topology import DECISION_AGENT
 
@@ -46,6 +47,12 @@ class Explanation:
             effects = await self._single_effects(agents)
 
         decisive = self._decisive(effects)
+        group: tuple[str, ...] = ()
+        if not decisive:
+            effects += self._decision_effect()
+            if self._by == "counterpart" and search != "shapley":
+                group, group_effects = await self._smallest_group(agents)
+                effects += group_effects
         messages_asked = self._replay.asked
         return Explained(
             method=trace.method,
@@ -58,6 +65,7 @@ class Explanation:
             turn=decisive if "/" in decisive else "",
             effects=tuple(effects),
             suspicion=suspicions,
+            group=group,
             asked=len(messages_asked),
             tokens=sum(turn.tokens for turn in messages_asked),
             recorded=sum(turn.tokens for turn in trace.turns),
@@ -128,6 +136,46 @@ class Explanation:
                     break
             break
         return effects
+
+    async def _smallest_group(self, agents: Sequence[str]) -> tuple[tuple[str, ...], list[Effect]]:
+        """Finds agents that change the answer together, none of whom can be left out. Empty where all together do not.
+
+        Agents leave the whole one by one, the least suspected first, as long as the others still change the answer.
+        That takes as many interventions as there are agents, where no single one changes the answer.
+        """
+        group = list(agents)
+        effects: list[Effect] = []
+
+        async def changes(members: Sequence[str]) -> bool:
+            turns = [turn for turn in self._turns if turn.agent in members]
+            effect = await self._try("agents", JOINED.join(members), turns)
+            effects.append(effect)
+            return effect.changed
+
+        if len(group) < 2 or not await changes(group):
+            return (), effects
+        for agent in reversed(agents):
+            remaining = [member for member in group if member != agent]
+            if len(remaining) > 1 and await changes(remaining):
+                group = remaining
+        return tuple(group), effects
+
+    def _decision_effect(self) -> list[Effect]:
+        """Answers by the plurality of the messages that the decision agent read; none without one, or of one answer."""
+        question = self._replay.discussion.question
+        decision = self._trace.turns[-1]
+        if decision.agent != DECISION_AGENT:
+            return []
+        messages = {turn.id: turn for turn in self._trace.turns}
+        heard_answers = [messages[id].answer for id in decision.heard if id in messages]
+        forms = [ballot(question, answer) for answer in heard_answers]
+        counts = Counter(form for form in forms if form is not None).most_common(2)
+        if not counts or (len(counts) > 1 and counts[0][1] == counts[1][1]):
+            return []
+        commonest = counts[0][0]
+        answer = heard_answers[forms.index(commonest)]
+        differs = commonest != ballot(question, self._trace.answer)
+        return [Effect("decision", decision.id, answer, self._utility(answer), differs)]
 
     async def _shapley_effects(self, number: int, seed: int) -> list[Effect]:
         """Estimates the Shapley value of every turn from a number of random orders."""

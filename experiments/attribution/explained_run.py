@@ -97,11 +97,11 @@ async def explained_answers(opened_run: OpenedRun, method: str, settings: Explai
 
 
 def table(explanations: Sequence[Explained], method: str, settings: ExplainSettings) -> ResultTable:
-    """Makes a row for each answer that one agent changes, and the cost."""
+    """Makes a row for each answer that one agent or a group of them changes, and the cost."""
     rows = []
-    changed_by_agent = [explanation for explanation in explanations if explanation.agent]
-    for explanation in changed_by_agent[:MOST_ROWS]:
-        decisive = explanation.turn or explanation.agent
+    with_culprits = [explanation for explanation in explanations if explanation.agent or explanation.group]
+    for explanation in with_culprits[:MOST_ROWS]:
+        decisive = explanation.turn or explanation.cause
         effect = next(effect for effect in explanation.effects if effect.changed and effect.of == decisive)
         outcome = f"{effect.answer} ({effect.utility:g})"
         if effect.phi is not None:
@@ -111,15 +111,18 @@ def table(explanations: Sequence[Explained], method: str, settings: ExplainSetti
             suspects = ", ".join(explanation.suspects)
         rows.append((explanation.question, str(explanation.answer), effect.of, outcome, suspects))
 
-    agents = Counter(explanation.agent for explanation in explanations)
-    causes = ", ".join(f"{agent or 'no single agent'} {number:,}" for agent, number in agents.most_common(6))
+    counts = Counter(explanation.cause for explanation in explanations)
+    causes = ", ".join(f"{cause} {number:,}" for cause, number in counts.most_common(6))
+    # Without an attack nothing was wrongly said: the answer only depends on the turn.
+    is_blamed = all(explanation.by == "counterpart" for explanation in explanations)
+    relation = "changed by" if is_blamed else "depend on"
     failed = sum(effect.failed for explanation in explanations for effect in explanation.effects)
     turns_asked = sum(explanation.asked for explanation in explanations)
     tokens = sum(explanation.tokens for explanation in explanations)
     recorded_tokens = sum(explanation.recorded for explanation in explanations)
     share = tokens / max(1, recorded_tokens)
     notes = [
-        f"{len(explanations):,} {settings.which} answers of {method} explained, changed by: {causes or 'none'}.",
+        f"{len(explanations):,} {settings.which} answers of {method} explained; {relation}: {causes or 'none'}.",
         f"{turns_asked:,} turns were asked again, with {tokens:,} tokens: {share:.0%} of the "
         f"explained discussions'. {failed:,} interventions had a failed turn, from which nothing is concluded.",
         f"Sets of suspects hold a culprit with probability {COVERAGE:g}, where failures are alike.",

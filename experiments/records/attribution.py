@@ -2,14 +2,19 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from experiments.records.recorder import RunFolder
 from experiments.records.records import Count, Record, Share
 
 ATTRIBUTION = "attribution.jsonl"
 By = Literal["counterpart", "silence", "sample"]
-Replaced = Literal["turn", "agent", "edge", "attack"]
+JOINED = " + "  # between agents that change an answer together
+BY_DECISION = "the decision agent, against the last round's commonest answer"
+NOT_THE_ATTACK = "no honest team of these agents answers otherwise"
+NO_SMALL_SET = "the whole attack alone"
+NO_SINGLE = "no single agent"
+Replaced = Literal["turn", "agent", "edge", "attack", "agents", "decision"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +22,7 @@ class Effect(Record):
     """Answer with an intervention, and whether it is another one. `failed`: a turn failed, so nothing is concluded.
 
     phi: a turn's Shapley value and its interval, in place of an answer.
+    of: the turn, agent or edge; of several agents their names with ` + ` between.
     """
 
     kind: Replaced
@@ -32,6 +38,7 @@ class Effect(Record):
 class Explained(Record):
     """An answer, and the agent and the turn (empty: none) without which it would be another.
 
+    group: agents that change the answer together, none of whom can be left out, where no single one does.
     asked: number of turns that were asked again, with their `tokens`; recorded: tokens of the discussion.
     suspects: the conformal set of agents by their suspicion.
     """
@@ -49,12 +56,25 @@ class Explained(Record):
     tokens: Count
     recorded: Count
     suspects: tuple[str, ...] = ()
+    group: tuple[str, ...] = ()
+    SPARSE: ClassVar[Mapping[str, Any]] = {"group": ()}
     REMEDY: ClassVar[str] = "remove it, and explain the run again"
 
     @property
+    def cause(self) -> str:
+        """The agent, the group, the decision agent, or why there is none."""
+        if self.agent or self.group:
+            return self.agent or JOINED.join(self.group)
+        if any(effect.changed for effect in self.effects if effect.kind == "decision"):
+            return BY_DECISION
+        if any(effect.changed for effect in self.effects):
+            return NO_SMALL_SET
+        return NOT_THE_ATTACK if self.by == "counterpart" else NO_SINGLE
+
+    @property
     def culprits(self) -> list[str]:
-        """Agents that change the answer, alone or with a turn."""
-        agents: list[str] = []
+        """Agents that change the answer, alone, with a turn or in a group."""
+        agents = list(self.group)
         for effect in self.effects:
             if effect.changed and effect.kind in ("turn", "agent"):
                 # A turn's id ends with its agent.

@@ -89,7 +89,7 @@ function outcome(discussions, entry, { trace }, sources) {
     const reached = badge(entry.fooled ? "bad" : "right", entry.fooled ? "reached" : "not reached");
     add("Attack's target", text(trace.target), entry.fooled === undefined ? null : reached);
   }
-  if (entry.explained) add("Attribution", text(entry.explained.turn || entry.explained.agent || "no single agent"), ` (suspects: ${entry.explained.suspects.join(", ")})`);
+  if (entry.explained) add("Attribution", text(entry.explained.turn || entry.explained.cause), ` (suspects: ${entry.explained.suspects.join(", ")})`);
   if (trace.status && trace.status !== "ok") add("Status", badge("bad", trace.status));
   const cost = [[entry.tokens ?? 0, "token"], [entry.calls ?? 0, "call"], [entry.turns, "turn"], [entry.edges, "edge"]];
   // A method without a graph has no edges to count.

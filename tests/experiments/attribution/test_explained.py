@@ -3,23 +3,28 @@
 import asyncio
 import json
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
+from types import SimpleNamespace
+from typing import TypeVar, cast
 
 import pytest
 from playwright.sync_api import expect
 
-from actors.messages import Trace
+from actors.messages import Message, Question, Status, Trace
 from experiments.attribution import explained_run
+from experiments.attribution.explain import Explanation
 from experiments.attribution.intervention import Replay, agents_of
 from experiments.attribution.opened_run import OpenedRun
 from experiments.attribution.recorded_discussions import RecordedDiscussions
-from experiments.records.attribution import ATTRIBUTION, Effect, explained
+from experiments.config.setting_groups import ExplainSettings
+from experiments.datasets.item import Dataset, Score
+from experiments.records.attribution import ATTRIBUTION, BY_DECISION, NOT_THE_ATTACK, Effect, Explained, explained
 from experiments.records.recorder import RunFolder
 from run import main
 from tests.support.browser import browser, find
+from topologies.topology import DECISION_AGENT
 
 T = TypeVar("T")
 SMALL = ["data.limit=6", "wandb.mode=disabled", "figures=false", "runtime=inline"]
@@ -106,11 +111,15 @@ def test_a_run_explains_answers_at_its_end_and_a_command_explains_all(run: RunFo
         attacked = traces[each.question].attacked
         kinds = [effect.kind for effect in each.effects]
         assert (kinds.count("turn"), kinds.count("agent")) == (4, 2)
+        assert kinds.count("agents") == (not each.agent), "both together, where neither is enough"
         assert set(each.culprits) <= set(attacked)
         assert set(each.suspicion) == set(traces[each.question].agents) == set(each.suspects)  # too few to calibrate
         changed = {effect.of for effect in each.effects if effect.changed}
         assert each.turn in {"", *changed}
-        assert bool(each.agent) == bool(changed)
+        assert not (each.agent and each.group)
+        assert set(each.group) in (set(), set(attacked))
+        assert bool(each.agent or each.group) == bool(changed - {f"3/{DECISION_AGENT}"})
+        assert each.cause
         assert each.recorded > 0
         assert (each.asked > 0) == (each.tokens > 0)
     # The quick search agrees wherever it finds something.
@@ -263,3 +272,52 @@ def test_the_report_marks_the_turn_and_shows_what_the_answer_would_have_been(run
         expect(page.get_by_text("Attribution")).to_have_count(1)
         assert page.locator("img").count() == 0
         assert not one.complaints
+
+
+class Planted:
+    """A replay whose answer changes where certain agents are honest together; `Explanation` asks nothing else of it."""
+
+    def __init__(self, culprits: set[str], decision_heard: Sequence[str] = ("Oslo",)) -> None:
+        agents = tuple("abcde")
+        turns = [Message(f"1/{agent}", agent, 1, answer="Oslo") for agent in agents]
+        turns[: len(decision_heard)] = [
+            replace(turn, answer=answer) for turn, answer in zip(turns, decision_heard, strict=False)
+        ]
+        decision = Message(
+            f"2/{DECISION_AGENT}", DECISION_AGENT, 2, answer="Oslo", heard=tuple(turn.id for turn in turns)
+        )
+        trace = Trace(
+            "q", "full", 0, agents, (*turns, decision), answer="Oslo", status=Status.OK, seed=0, attacked=agents
+        )
+        self.discussion = SimpleNamespace(trace=trace, question=Question("q", "Where?"), item=None)
+        self.asked: list[Message] = []
+        self._culprits = culprits
+
+    async def hold(self, turns: Collection[str], by: str, unheard: tuple[str, str]) -> Trace:
+        honest = {turn.rpartition("/")[2] for turn in turns}
+        is_changed = bool(self._culprits) and self._culprits <= honest
+        return replace(self.discussion.trace, answer="Bergen" if is_changed else "Oslo")
+
+
+@pytest.mark.parametrize(
+    ("culprits", "heard", "agent", "group", "cause"),
+    [
+        ({"c"}, ["Oslo"], "c", (), "c"),
+        ({"b", "d"}, ["Oslo"], "", ("b", "d"), "b + d"),
+        ({"a", "c", "e"}, ["Oslo"], "", ("a", "c", "e"), "a + c + e"),
+        (set(), ["Oslo"], "", (), NOT_THE_ATTACK),
+        (set(), ["Bergen", "Bergen", "Bergen"], "", (), BY_DECISION),
+    ],
+    ids=["one agent", "two", "three", "none", "the decision agent"],
+)
+async def test_the_smallest_set_is_found_of(
+    culprits: set[str], heard: list[str], agent: str, group: tuple[str, ...], cause: str
+) -> None:
+    dataset = SimpleNamespace(score=lambda item, answer: Score(float(answer == "Bergen"), 0.0))
+    planted = Planted(culprits, heard)
+    explanation = Explanation(cast(Replay, planted), cast(Dataset, dataset), "counterpart")
+    explained_answer = await explanation.explain(ExplainSettings(search="single"), seed=0)
+    assert explained_answer.agent == agent
+    assert sorted(explained_answer.group) == sorted(group)
+    assert sorted(explained_answer.cause) == sorted(cause)
+    assert Explained.decode(explained_answer.encode()) == explained_answer
