@@ -25,6 +25,7 @@ FIRST_WAIT_S = 2.0  # for a rate limit
 LONGEST_PAUSE_S = 30.0
 CHARACTERS_PER_TOKEN = 3
 TOKENS_PER_PICTURE = 1000
+SLOW = "a slow server needs a larger timeout_s, or a smaller capacity where it answers few requests at once"
 NOT_FROM_SETTINGS = {"model", "messages", "stream", "n"}  # fields that `extra` may not have
 
 
@@ -138,7 +139,10 @@ class Endpoint:
             response = await fetch(self._client, "POST", url, body, self._settings.timeout_s)
         except NoResponse as error:
             why = Why.UNREACHABLE if error.unreachable else Why.PASSING
-            return EndpointFault(why, str(error))
+            reason = str(error)
+            if isinstance(error.__cause__, TimeoutError):
+                reason = f"{reason}; {SLOW}"
+            return EndpointFault(why, reason)
         # Reading and redacting a long reply would block the event loop.
         outcome = await asyncio.to_thread(read_reply, request, *response, time.time(), self._redaction.text)
         if isinstance(outcome, EndpointFault):

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from pydantic import SecretStr
 
@@ -164,11 +165,11 @@ class OpenAIModel:
         return await returns_likelihoods(self._probe, self._ready, layout, ready_tokens)
 
     async def _listed_context(self, layout: Layout) -> int | None:
-        """Returns the model's context, which vLLM's server lists."""
+        """Returns the model's context, which the servers of vLLM and llama.cpp list."""
         if self.settings.abilities.context_tokens is None:
             for model in await self._endpoint.models(layout.base):
                 if model["id"] == self.settings.name:
-                    return counted(model.get("max_model_len")) or None
+                    return counted(model.get("max_model_len")) or slot_context(model.get("meta")) or None
         return None
 
     async def _limit_pictures(self, pictures: int, minimum: int = 0) -> None:
@@ -289,3 +290,8 @@ class OpenAIModel:
     async def close(self) -> None:
         """Closes the connections; requests in flight are lost. Closing twice does no harm."""
         await self._endpoint.close()
+
+
+def slot_context(meta: Any) -> int:
+    """Returns the context of one request in what llama.cpp's server lists of a model. 0 where it names none."""
+    return counted(meta.get("n_ctx")) if isinstance(meta, dict) else 0

@@ -74,6 +74,20 @@ async def test_an_endpoint_that_refuses_everything_beside_text_can_do_none_of_it
 
 
 @pytest.mark.parametrize(
+    ("listed", "context_tokens"),
+    [
+        ({"max_model_len": 4096}, 4096),  # vLLM's
+        ({"meta": {"n_ctx": 4096, "n_ctx_train": 32768}}, 4096),  # llama.cpp's, of one of its slots
+        ({"meta": "4096"}, None),
+        ({}, None),
+    ],
+)
+async def test_the_context_that_a_server_lists_is_known(listed: dict[str, Any], context_tokens: int | None) -> None:
+    abilities = await found(Endpoint(models=[{"id": "other", "max_model_len": 8}, {"id": "qwen", **listed}]))
+    assert abilities.context_tokens == context_tokens
+
+
+@pytest.mark.parametrize(
     ("told", "kept"),
     [
         (completion("Yes, I am ready."), False),

@@ -277,6 +277,7 @@ async def test_a_passing_fault_is_overcome_and_one_that_stays_is_an_error_in_one
     assert reply.stop == "error"
     assert f"2 times at {server.base_url}" in reply.error
     assert "\n" not in reply.error
+    assert ("timeout_s" in reply.error) == (fault is never)
     assert len(server.asked) == 4
     assert len({asked.content for asked in server.asked}) == 1
 
