@@ -9,7 +9,7 @@ from experiments.attribution.opened_run import OpenedRun
 from experiments.config.config import Config
 from experiments.config.loading import named_again
 from experiments.records import sinks
-from experiments.records.recorder import RunFolder
+from experiments.records.recorder import RunFolder, check_scores
 from experiments.records.tracking import Tracker, WandbSettings
 from experiments.running.discussion_job import DiscussionJob
 
@@ -37,7 +37,7 @@ def track(folder: str, options: Sequence[str]) -> int:
 def _conclude_again(folder: str, options: Sequence[str], settings_of: Callable[[Config], WandbSettings]) -> int:
     """Concludes a run again. settings_of: of W&B, by the run's configuration with these options.
 
-    Raises UserError for a run that is not finished, or that concludes nothing.
+    Raises UserError for a run that is not finished, or that concludes nothing, and for scores of other answers.
     """
     run = RunFolder.open(Path(folder).expanduser())
     opened_run = OpenedRun(run, options)
@@ -45,6 +45,7 @@ def _conclude_again(folder: str, options: Sequence[str], settings_of: Callable[[
     is_finished = any((run.path / name).is_file() for name in FINISHED)
     if not isinstance(plan.job, DiscussionJob) or plan.config.is_sweep or not is_finished:
         raise UserError(f"{run.path} is no finished run of agents: go on with it by resume=, or name another")
+    check_scores(run, plan.job.scoring(plan, opened_run.dataset))
     with sinks.failures() as failures:
         settings = settings_of(named_again(options, plan.config))
         with Tracker(run.path, asdict(plan.config), settings) as tracker:

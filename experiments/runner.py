@@ -50,7 +50,7 @@ def prepare(config: Config, overrides: Overrides | None) -> Callable[[RunFolder]
 def open_folder(config: Config, arguments: Sequence[str] = ()) -> RunFolder:
     """Opens the run folder to resume, or makes a new one that holds the configuration. Records the command line."""
     if config.resume:
-        folder = RunFolder.open(Path(config.resume))
+        folder = RunFolder.open(Path(config.resume), resumes=True)
     else:
         folder = RunFolder.create(Path(config.output), config.experiment)
     # Before anything runs: a run that dies at once can be resumed all the same.

@@ -13,13 +13,14 @@ import pandas as pd
 from actors.errors import UserError
 from experiments.analysis.arrow_tables import run_tables
 from experiments.analysis.intervals import Interval, score_interval
+from experiments.analysis.rounding import rounded
 from experiments.analysis.run_facts import Metrics, Settings
 from experiments.config.config import Config
 from experiments.config.saved import read
 from experiments.judging.judgements import judgement_records, similarities
 from experiments.judging.rubric import CORRECT
 from experiments.records.recorder import RunFolder
-from experiments.records.trials import TRIALS, TrialResult
+from experiments.records.trials import RESULTS, TRIALS, TrialResult
 
 Answers = Mapping[str, pd.DataFrame]  # by method: the columns of the users' table `scores`, by question
 
@@ -27,6 +28,7 @@ MOST_VALUES = 20  # values per tag; a tag with more, such as an id or a page tit
 
 # Columns of a group that are the least, or the sum, of its questions.
 LOWEST = ["utility", "f1", "strict_em", "certified", "acc_star"]
+COSTS = ("prompt_tokens", "completion_tokens", "calls", "edges")  # means per question in metrics.json
 SUMMED = ["prompt_tokens", "completion_tokens", "calls", "edges", "failed_turns", "cut_turns", "failed_calls", "tokens"]
 
 
@@ -118,7 +120,7 @@ class FinishedRun:
 def read_trials(folder: Path, results: Sequence[TrialResult]) -> list[FinishedRun]:
     """Reads the scores of a sweep's finished trials. One that was stopped before its evaluation has none.
 
-    Raises UserError when the records of a trial are missing or damaged.
+    Raises UserError when the records of a trial are missing or damaged, or its metrics are not those of its scores.
     """
     trials = []
     for result in results:
@@ -130,12 +132,17 @@ def read_trials(folder: Path, results: Sequence[TrialResult]) -> list[FinishedRu
             result.seed,
             metrics=result.metrics,
         )
-        for method in result.metrics.get("methods", ()):
+        for method, row in result.metrics.get("methods", {}).items():
+            remedy = "restore its scores.jsonl, or delete its line from trials.jsonl and resume the sweep"
             if method not in trial.answers:
-                raise UserError(
-                    f"{trial.folder.path} has no scores of {method}: restore its scores.jsonl, or delete its line from "
-                    "trials.jsonl and resume the sweep"
-                )
+                raise UserError(f"{trial.folder.path} has no scores of {method}: {remedy}")
+            for name in ("utility", "f1", *COSTS):
+                mean = rounded(trial.answers[method][name].mean())
+                if row.get(name) != mean:
+                    raise UserError(
+                        f"{folder / RESULTS}: {name} of {method} in {result.name} is {row.get(name)}, and its scores "
+                        f"give {mean}; {remedy}"
+                    )
         trials.append(trial)
     return trials
 

@@ -13,17 +13,15 @@ from experiments.analysis.discussion_records import DiscussionRecords, read_disc
 from experiments.analysis.paired import paired_tests
 from experiments.analysis.rounding import rounded
 from experiments.analysis.run_facts import Metrics, RunFacts
-from experiments.analysis.scores import by_method, by_tag, mean_and_interval, sound
+from experiments.analysis.scores import COSTS, by_method, by_tag, mean_and_interval, sound
 from experiments.attacks.attack_metrics import attackers_found, mean_by_round
 from experiments.metrics.answer_metrics import PATH_METRICS
 from experiments.records.recorder import RunFolder
 from experiments.records.run_files import write_atomically
 from experiments.records.trials import LEARNED_FROM
 
-# Means per question; `TROUBLES` are totals.
-COSTS = ("prompt_tokens", "completion_tokens", "calls", "edges")
 CERTIFIED = {f"certified_{f}": f for f in (1, 2)}  # certified accuracy, by the number of agents that may say anything
-TROUBLES = ("failed_turns", "cut_turns")
+TROUBLES = ("failed_turns", "cut_turns")  # totals; `COSTS` are means per question
 
 
 def summarise(run: RunFolder, facts: RunFacts, discussions: DiscussionRecords | None = None) -> Metrics:

@@ -83,7 +83,7 @@ def _resumed(words: Layer) -> Config:
         raise UserError("resume= names no folder; give resume=<run folder>")
     folder = Path(words["resume"]).expanduser()
     check_outside(folder)
-    saved = read(RunFolder.open(folder).config)
+    saved = read(RunFolder.open(folder, checks=False).config)
     at_home(saved, folder)
 
     overrides = {key: value for key, value in words.items() if key != "resume"}

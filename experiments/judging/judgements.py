@@ -129,8 +129,8 @@ async def judge_file(
         breaker.count(("the judge",), judgement.status, judgement.error)
         return judgement
 
+    jsonl.cut_to(path, earlier.size)  # without a half-written last line
     with path.open("ab", buffering=0) as file:
-        file.truncate(earlier.size)  # without a half-written last line
         # In their order, whichever is ready first: a resumed run matches the files line by line.
         remaining = islice(tasks(), earlier.complete, None)
         async for task, judgement in in_order(remaining, grade, concurrency):

@@ -14,7 +14,7 @@ import shutil
 import sys
 import time
 import zlib
-from collections.abc import Callable, Collection, Container, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from io import BytesIO, FileIO
 from pathlib import Path
@@ -25,6 +25,7 @@ from actors.errors import UserError
 from actors.file_locks import try_lock
 from actors.received import BROKEN, MB, open_plain, reason_of
 from experiments.datasets.reading import unpacked
+from experiments.records.digests import RunningDigest, digest_file, entries, new_hasher, remedy, trim
 from experiments.records.run_files import disk_remedy, write_atomically
 
 T = TypeVar("T")
@@ -41,6 +42,9 @@ GZIP_HEADER = 16 + zlib.MAX_WBITS  # makes zlib write one, in which it leaves th
 OPEN_ATTEMPTS = 8
 LOOK_S = 0.05  # longer than a viewer holds the lock to see whether a run goes on
 DAMAGED = "restore it from a copy, or start a new run"
+
+# Of files that this process appends to, by path and inode. One that was cut or replaced is read again.
+_running_digests: dict[tuple[str, int], RunningDigest] = {}
 
 
 def compressed(path: Path) -> Path:
@@ -162,15 +166,18 @@ def lock(file: FileIO) -> None:
 
 
 def append(file: FileIO, line: str, sync: bool = False) -> int:
-    """Adds a line to a file opened for appending without a buffer. With `sync` it is on disk afterwards.
+    """Adds a line to a file opened for appending without a buffer, and to its digest. With `sync` it is on disk
+    afterwards.
 
     Returns the bytes added. Raises UserError when there is no room, and then removes what was written of the line.
     """
     content = line.encode() + b"\n"
     size_before = None
+    name = str(file.name)
     try:
         status = os.fstat(file.fileno())
         size_before = status.st_size
+        digest = _running_digests.pop((name, status.st_ino), None)
         # A deleted file still takes writes, which no reader would ever find.
         if not status.st_nlink:
             raise OSError(errno.ENOENT, "it was deleted during the run", file.name)
@@ -182,6 +189,12 @@ def append(file: FileIO, line: str, sync: bool = False) -> int:
         # A killed process loses nothing without it, but a power cut may.
         if sync:
             os.fsync(file.fileno())
+        if digest and digest.size == size_before:
+            digest.add(content)
+        else:
+            digest = RunningDigest.of(Path(name))
+        # Not after an error: its last line may be incomplete.
+        _running_digests[name, status.st_ino] = digest
     except OSError as error:
         if size_before is not None:
             with suppress(OSError):
@@ -213,7 +226,9 @@ def cut(path: Path) -> None:
     if newline < 0 and begins:
         raise endless_line(path)
     # Without any newline `rfind` gives -1, and the file becomes empty.
-    os.truncate(path, begins + newline + 1)
+    size = begins + newline + 1
+    trim(path, size)
+    os.truncate(path, size)
 
 
 def cut_to(path: Path, size: int, without: Collection[int] = ()) -> None:
@@ -234,13 +249,54 @@ def cut_to(path: Path, size: int, without: Collection[int] = ()) -> None:
             if place < size and place not in without:
                 yield line
 
-    if is_packed or without:
-        write_atomically(path, kept_lines())
+    if without:
+        replace(path, kept_lines())
     else:
+        trim(path, size)
+        if is_packed:
+            write_atomically(path, kept_lines())
         path.touch()
         os.truncate(path, size)
 
     packed.unlink(missing_ok=True)
+
+
+def replace(path: Path, content: Iterable[bytes]) -> None:
+    """Replaces the content of a file, and its digests. Raises OSError without room."""
+    # A kill leaves no digests, and never those of another content.
+    digest_file(path).unlink(missing_ok=True)
+    write_atomically(path, content)
+    RunningDigest.of(path)
+
+
+def remove(path: Path) -> None:
+    """Removes a plain file and its digests, if they are there."""
+    for file in (digest_file(path), path):
+        file.unlink(missing_ok=True)
+
+
+def check_digests(path: Path, resumes: bool) -> None:
+    """Raises UserError for a file, plain or compressed, that is not what its digests say. Without any, it passes.
+
+    resumes: lines at its end may be gone, which a resumed run writes again.
+    """
+    covered = entries(path)
+    entry = next(covered, None)
+    hasher = new_hasher()
+    for number, (place, line) in enumerate(placed(path), start=1):
+        if entry is None:
+            return
+        hasher.update(line)
+        size = place + len(line)
+        if size < entry.size:
+            continue
+        if size > entry.size or hasher.hexdigest() != entry.digest:
+            raise UserError(f"{path}, line {number}: it is not what the run wrote; {remedy(path)}")
+        entry = next(covered, None)
+
+    is_there = path.exists() or compressed(path).exists()
+    if entry and is_there and not resumes:
+        raise UserError(f"{path} lacks lines that the run wrote; resume the run, or {remedy(path)}")
 
 
 def make_plain(path: Path) -> None:

@@ -5,7 +5,8 @@ docs/runs.md lists its files. Long files of traces are compressed when the run e
 A checkpoint has the sizes of the training records, so resuming cuts them back to these. Evaluated questions need no
 checkpoint: those with a complete trace and score count, and a trace or score alone is cut off. Resuming also drops
 questions with a turn that failed for another reason than the question itself: they are asked and judged again. Each
-score is computed again from its trace, and refused where it differs.
+score is computed again from its trace, and refused where it differs. Each file that grows is compared with its digests
+(`digests.py`).
 """
 
 import hashlib
@@ -15,7 +16,7 @@ import os
 import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import cached_property, partial
+from functools import cached_property
 from io import FileIO
 from itertools import chain, islice
 from pathlib import Path
@@ -29,6 +30,7 @@ from experiments.attacks.attack_metrics import Harm
 from experiments.datasets.item import Dataset, Item, Score
 from experiments.records import jsonl
 from experiments.records.checkpoint import LEARNING, Checkpoint
+from experiments.records.digests import SUFFIX, new_hasher
 from experiments.records.failures import of_question
 from experiments.records.jsonl import DAMAGED
 from experiments.records.records import LearningStep, Scored, decode_trace, encode_trace
@@ -84,8 +86,12 @@ class RunFolder:
         raise UserError(f"{output} already holds a thousand runs called {name}; choose another output=")
 
     @classmethod
-    def open(cls, path: Path) -> "RunFolder":
-        """Opens a run folder. Raises UserError where it is none, has links or pipes, or records of version 0.1."""
+    def open(cls, path: Path, *, checks: bool = True, resumes: bool = False) -> "RunFolder":
+        """Opens a run folder. Raises UserError where it is none, has links or pipes, or records of version 0.1.
+
+        checks: also where a file that grows is not what its digests say, of a sweep in all its trials. resumes: such
+        files may have lost lines at their ends.
+        """
         run = cls(path.absolute())
         if not os.path.isfile(run.config):  # `Path.is_file` raises for a name that is too long
             reason = "has no config.yaml" if os.path.isdir(path) else "is not a folder"
@@ -93,6 +99,9 @@ class RunFolder:
         check_plain(run.path)
         if part := next(run.path.rglob("*.jsonl.0001*"), None):
             raise UserError(f"{part}: version 0.1 wrote traces in parts; read this folder with that version")
+        if checks:
+            for file in sorted(run.path.rglob(f"*.jsonl{SUFFIX}")):
+                jsonl.check_digests(file.with_suffix(""), resumes)
         return run
 
     def keep_log(self) -> logging.Handler:
@@ -312,14 +321,14 @@ class Recorder(_Writer):
                 break
 
             if self._rescore:
-                line = self._checked(line, scored, self._rescore(trace))
+                line = checked_line(self.run, line, scored, self._rescore(trace))
             if not asks_again(trace):
                 evaluation.finished.add(scored.question)
                 score_lines.append(line)
 
         if any(evaluation.failed_places for evaluation in evaluations.values()):
             for name in (JUDGEMENTS, SCENES):
-                (self.run.path / name).unlink(missing_ok=True)
+                jsonl.remove(self.run.path / name)
 
         # Also of methods without any complete question: their half-written files become empty.
         for evaluation in evaluations.values():
@@ -336,32 +345,12 @@ class Recorder(_Writer):
         if unscored:
             raise UserError(f"{self.run.path / SCORES} has no scores for {', '.join(unscored)}; {LOST}")
 
-    def _checked(self, line: bytes, recorded: Scored, computed: Scored) -> bytes:
-        """Returns the line of a score. Raises UserError where its trace and its question's label give another one."""
-        if recorded == computed:
-            return line
-
-        values = json.loads(line)
-        # Version 0.2.0 wrote no strict score, and lacks what came later: it is completed.
-        later_fields = () if "strict_em" in values else LATER_FIELDS
-        for name in Scored.__slots__:
-            recorded_value = getattr(recorded, name)
-            computed_value = getattr(computed, name)
-            is_later = name in later_fields and name not in values
-            if recorded_value != computed_value and not is_later:
-                raise UserError(
-                    f"{self.run.path / SCORES}: {name} of {recorded.method} on {recorded.question} is "
-                    f"{_shown(recorded_value)}, and its trace and label give {_shown(computed_value)}; {LOST}"
-                )
-
-        return f"{computed.encode()}\n".encode()
-
     def _write_scores(self, content: bytes) -> None:
         path = self.run.path / SCORES
         if path.read_bytes().startswith(content):
             jsonl.cut_to(path, len(content))
             return
-        write_atomically(path, content)
+        jsonl.replace(path, [content])
         # The name is another file's now.
         self._files.pop(SCORES).close()
         jsonl.lock(self._file(SCORES))
@@ -404,6 +393,39 @@ class EvaluationFile:
         return None
 
 
+def check_scores(run: RunFolder, rescore: Callable[[Trace], Scored]) -> None:
+    """Raises UserError where the score of an answer is not the one that its trace and its question's label give."""
+    evaluations: dict[Path, EvaluationFile] = {}
+    for line, scored in run.score_lines():
+        path = run.path / _evaluation(scored.method)
+        evaluation = evaluations.setdefault(path, EvaluationFile(path))
+        trace = evaluation.find(scored, run.path / SCORES)
+        if trace is None:
+            raise UserError(f"{path} lacks the discussion of {scored.question}, whose score is recorded; {LOST}")
+        checked_line(run, line, scored, rescore(trace))
+
+
+def checked_line(run: RunFolder, line: bytes, recorded: Scored, computed: Scored) -> bytes:
+    """Returns the line of a score. Raises UserError where its trace and its question's label give another one."""
+    if recorded == computed:
+        return line
+
+    values = json.loads(line)
+    # Version 0.2.0 wrote no strict score, and lacks what came later: it is completed.
+    later_fields = () if "strict_em" in values else LATER_FIELDS
+    for name in Scored.__slots__:
+        recorded_value = getattr(recorded, name)
+        computed_value = getattr(computed, name)
+        is_later = name in later_fields and name not in values
+        if recorded_value != computed_value and not is_later:
+            raise UserError(
+                f"{run.path / SCORES}: {name} of {recorded.method} on {recorded.question} is "
+                f"{_shown(recorded_value)}, and its trace and label give {_shown(computed_value)}; {LOST}"
+            )
+
+    return f"{computed.encode()}\n".encode()
+
+
 class LearningRecorder(_Writer):
     """Writes the records of a learner, in its own folder (`RunFolder.learned`). `checkpoint` is where it goes on.
 
@@ -432,7 +454,7 @@ class LearningRecorder(_Writer):
     def _append(self, name: str, line: str) -> None:
         added_bytes = jsonl.append(self._file(name), line)
         self._sizes[name] = self._sizes.get(name, 0) + added_bytes
-        self._hashes.setdefault(name, _hash()).update(f"{line}\n".encode())
+        self._hashes.setdefault(name, new_hasher()).update(f"{line}\n".encode())
 
     def _cut(self) -> None:
         self.checkpoint = self.run.checkpoint()
@@ -450,7 +472,7 @@ class LearningRecorder(_Writer):
     def _checked(self, name: str, size: int, digest: str | None) -> hashlib.blake2b:
         """Hashes the first bytes of a file. Raises UserError unless a checkpoint vouches for them."""
         path = self.run.path / name
-        hasher = _hash()
+        hasher = new_hasher()
         hashed_bytes = 0
         for piece in jsonl.pieces(path, size):
             hasher.update(piece)
@@ -466,9 +488,6 @@ class LearningRecorder(_Writer):
             )
 
         return hasher
-
-
-_hash = partial(hashlib.blake2b, digest_size=16)
 
 
 def _evaluation(method: str) -> str:

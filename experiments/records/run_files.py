@@ -19,7 +19,7 @@ DEPTH = 64  # of nested folders; W&B's folder in a trial has about 8 levels
 # W&B itself replaces old links.
 WANDB = re.compile(r"(trials/[^/]+/)?wandb/")
 # Files that a run, or a sweep and its trials, writes before the first question. Files of records count while empty.
-BEGINNING = re.compile(r"(trials/[^/]+/)?(config\.yaml|starts\.jsonl|run\.log|model\.json|wandb/.*)|tune/.*")
+BEGINNING = re.compile(r"(trials/[^/]+/)?(config\.yaml|starts\.jsonl(\.digest)?|run\.log|model\.json|wandb/.*)|tune/.*")
 
 # Bytes of a file that is read whole, by its ending, far above what runs write.
 WHOLE_BYTES = {
@@ -101,7 +101,7 @@ def is_recorded(folder: Path) -> bool:
     for path in folder.rglob("*"):
         if path.is_dir() and not path.is_symlink():
             continue
-        is_empty_record = path.suffix == ".jsonl" and not path.lstat().st_size
+        is_empty_record = path.suffix in (".jsonl", ".digest") and not path.lstat().st_size
         if not is_empty_record and not BEGINNING.fullmatch(path.relative_to(folder).as_posix()):
             return True
     return False

@@ -93,6 +93,7 @@ async def extract(step: Step, context: RunContext, sources: Callable[[], Iterabl
     with ExitStack() as held:
         await asyncio.to_thread(held.enter_context, extraction_lock(path))
         jsonl.cut(path)
+        jsonl.check_digests(path, resumes=True)
         extracted = read_extracted(path)
         unasked = await asyncio.to_thread(lambda: list(missing(step, sources(), extracted)))
         if unasked and context.plan.replayed:

@@ -54,7 +54,7 @@ async def run_trial(folder: Path, trial_inputs: TrialInputs, each_step: bool) ->
 
     With `each_step` it reports after every training step too, and waits. Closing the iterator stops the trial.
     """
-    run = RunFolder.open(folder)
+    run = RunFolder.open(folder, checks=False)  # the sweep has checked it
     handler = run.keep_log()
     latest = Report()
     failed_outputs = sinks.Failures()

@@ -56,7 +56,7 @@ class Root:
             path = path / part
             if not is_run or not is_shown or part in ("", ".", "..") or "\0" in part or not _is_folder(path):
                 raise NoSuchRun(f"{name}: there is no such run in {self.path}")
-        return RunFolder.open(path)
+        return RunFolder.open(path, checks=False)
 
     def trials(self, sweep: str) -> Iterator[str]:
         """Names of a sweep's trials, as `run` takes them."""

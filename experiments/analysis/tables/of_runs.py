@@ -12,7 +12,7 @@ from experiments.analysis.arrow_tables import run_tables
 from experiments.analysis.result_table import Row, cell_text, interval_form, plain
 from experiments.analysis.run_facts import Metrics, model_notes
 from experiments.analysis.run_table import MEASURES
-from experiments.analysis.summary import COSTS
+from experiments.analysis.scores import COSTS
 from experiments.analysis.sweep_report import recorded_rows
 from experiments.analysis.tables.formats import ShownTable, block, latex, markdown
 from experiments.config.saved import read

@@ -36,16 +36,16 @@ def run(folder: RunFolder, config: Config, tracker: Tracker) -> list[Outcome]:
     recorded_outcomes = jsonl.records(folder.path / RECORDS, WORLD_OUTCOMES.validate_json, remedy)
     explored = {outcomes[0].world: outcomes for outcomes in recorded_outcomes}
     tasks = [partial(explore, world, config, model) for world in all_worlds if world not in explored]
-    with Progress() as progress, (folder.path / RECORDS).open("a") as lines:
+    with Progress() as progress:
         bar = progress.phase("exploring worlds", total=len(all_worlds), completed=len(all_worlds) - len(tasks))
         # One single-threaded process per core: more threads would only compete.
         with spawned(tasks, cores(), partial(torch.set_num_threads, 1)) as futures:
             for future in as_completed(futures):
                 outcomes = future.result()
                 explored[outcomes[0].world] = outcomes
-                lines.write(json.dumps([asdict(outcome) for outcome in outcomes], separators=(",", ":")) + "\n")
+                line = json.dumps([asdict(outcome) for outcome in outcomes], separators=(",", ":"))
                 # A killed run loses at most the worlds that are being explored.
-                lines.flush()
+                jsonl.append_to(folder.path / RECORDS, line)
                 bar.advance()
 
     # In the order of the settings: worlds finish in any order, and the file must not depend on it.
