@@ -19,6 +19,8 @@ The failure of a single turn is data and no error: the status of its message is 
 from typing import TypeVar
 from unicodedata import category
 
+from actors.secrets import masked
+
 E = TypeVar("E", bound=BaseException)
 
 # Beginning of the error of a turn that failed for its question's content; a broken model or endpoint fails otherwise.
@@ -90,10 +92,11 @@ def first_of(kind: type[E], group: BaseExceptionGroup[BaseException]) -> E | Non
 
 
 def visible(text: str) -> str:
-    """Replaces unprintable characters by their escapes, such as `\\x1b`.
+    """Replaces unprintable characters by their escapes, such as `\\x1b`, and keys.
 
     Ids and names from data and folders could hold commands to a terminal, line breaks and marks of direction.
     """
+    text = masked(text)
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or category(c) == "Zs" else c.encode("unicode_escape").decode() for c in text)

@@ -13,6 +13,7 @@ from typing import Any, TextIO
 import psutil
 
 from actors.processes import kill
+from actors.secrets import masked
 
 log = logging.getLogger(__name__)
 
@@ -136,7 +137,7 @@ def restored_handlers() -> Iterator[dict[int, Handler]]:
 
 
 class Unbroken:
-    """Standard output of a run that goes on without its reader, as after `python run.py ... | head`.
+    """Standard output of a run, without keys, that goes on without its reader, as after `python run.py ... | head`.
 
     Python raises BrokenPipeError for every line after that, and rich ends the process without a word.
     """
@@ -148,7 +149,7 @@ class Unbroken:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        self._safely(lambda: self._stream.write(text))
+        self._safely(lambda: self._stream.write(masked(text)))
         return len(text)
 
     def flush(self) -> None:

@@ -1,7 +1,6 @@
 """Defines the kinds of models that `model=` and `judge=` name, in `BACKENDS`. vLLM's is in vllm_backend.py."""
 
 import hashlib
-import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -24,6 +23,7 @@ from actors.reader import reader
 from actors.reader.english import count_tokens
 from actors.reader.perception import PICTURE_TOKENS
 from actors.reader.reader import Reader, ReaderSettings
+from actors.secrets import secret
 
 # Mean tokens of a reply in MMQA runs, by role.
 READER_REPLY_TOKENS = {"": 71, "single": 44, "decision": 75}
@@ -82,16 +82,17 @@ class OpenAIBackend(Backend):
             needed = f"{key}=openai needs {key}.base_url=<http://host:port/v1> and {key}.name=<model>"
             hosted = f"{key}.base_url=https://api.openai.com/v1 {key}.key_env=OPENAI_API_KEY"
             # A key alone starts no paid requests: the user names the address.
-            raise UserError(f"{needed}; OpenAI itself: {hosted}" if "OPENAI_API_KEY" in os.environ else needed)
-        if model.key_env and model.key_env not in os.environ:
+            raise UserError(f"{needed}; OpenAI itself: {hosted}" if secret("OPENAI_API_KEY") else needed)
+        api_key = secret(model.key_env)
+        if model.key_env and api_key is None:
             # The value is not shown: by mistake it may be the key itself.
             raise UserError(f"{key}.key_env: there is no environment variable of that name; export the key under it")
-        secret = os.environ.get(model.key_env, "")
+        api_key = api_key or ""
         try:
-            check_endpoint(model, secret)
+            check_endpoint(model, api_key)
         except ValueError as error:
             raise UserError(f"{key}: {error}") from error
-        return partial(OpenAIModel, model, SecretStr(secret), self.usual)
+        return partial(OpenAIModel, model, SecretStr(api_key), self.usual)
 
     def dependencies(self) -> Mapping[str, Any]:
         model = self.settings

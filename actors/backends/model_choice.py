@@ -1,7 +1,6 @@
 """Describes a model as data, for files that make it again elsewhere: the embedded reader, or an endpoint."""
 
 import json
-import os
 from functools import cache
 from typing import Any, Literal
 
@@ -12,6 +11,7 @@ from actors.backends.openai_model import OpenAIModel
 from actors.messages import Completion, Request
 from actors.models import LazyModel, Model
 from actors.reader.reader import Reader, ReaderSettings
+from actors.secrets import secret
 
 
 class ModelChoice(BaseModel):
@@ -50,7 +50,7 @@ class LazyEndpoint(LazyModel):
     """An endpoint that is started with the first request. Where it does not answer, that is the request's error."""
 
     def __init__(self, settings: ModelSettings, key_env: str) -> None:
-        super().__init__(lambda: OpenAIModel(settings, SecretStr(os.environ.get(key_env, ""))))
+        super().__init__(lambda: OpenAIModel(settings, SecretStr(secret(key_env) or "")))
 
     async def complete(self, request: Request) -> Completion:
         try:

@@ -2,7 +2,7 @@
 
 A reply is redacted twice. Before it is cached, when JSON is decoded: escapes of URLs, HTML and programs, base64 and
 hexadecimal digits remain, and are searched as well. Then in the message that was read from it (`without_keys`), since
-reading deletes text and may join the parts of a key.
+reading deletes text and may join the parts of a key. Whatever is written passes the gate of `actors.secrets` as well.
 """
 
 import base64
@@ -14,13 +14,11 @@ from typing import Any, TypeVar
 
 from actors.prompting.own_words import own_words
 from actors.prompting.safe_text import one_line
+from actors.secrets import KEY, KEY_CHARACTERS
 
 T = TypeVar("T")
 
-KEY = "[key]"
 LINE_CHARACTERS = 600
-# A shorter key is a word such as EMPTY, for an endpoint that needs none, and may occur in replies.
-KEY_CHARACTERS = 12
 _TAG = re.compile(r"<[^<>]*>")
 _MARKS = re.compile(r"[\W_]+")
 # Invisible characters, which parsing removes: between a key's characters they would hide it.

@@ -23,6 +23,7 @@ from pathlib import Path
 import psutil
 
 from actors.messages import Completion
+from actors.secrets import masked
 
 log = logging.getLogger(__name__)
 
@@ -87,7 +88,7 @@ class CompletionStore:
             completion.error,
             completion.tokens,
         ]
-        row = (key, zlib.compress(json.dumps(values, separators=(",", ":")).encode(), level=1))
+        row = (key, zlib.compress(masked(json.dumps(values, separators=(",", ":"))).encode(), level=1))
         try:
             try:
                 self._db.execute("INSERT OR IGNORE INTO completions VALUES (?, ?)", row)

@@ -71,8 +71,8 @@ class LiveSpeaker:
         if self._prefix:
             turn = replace(turn, discussion=f"{self._prefix}{turn.discussion}")
         result = await self._agents[self._role_of[turn.agent]](turn)
-        # Here, before anybody hears, scores or records it.
-        return without_keys(result)
+        # Here, before anybody hears, scores or records it. Of requests, which are long, only what is written is masked.
+        return replace(result, message=without_keys(result.message))
 
     def close(self, discussion: str) -> None:
         """Lets all agents forget a discussion. No more turns of it may come."""

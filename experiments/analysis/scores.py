@@ -138,9 +138,9 @@ def read_trials(folder: Path, results: Sequence[TrialResult]) -> list[FinishedRu
                 raise UserError(f"{trial.folder.path} has no scores of {method}: {remedy}")
             for name in ("utility", "f1", *COSTS):
                 mean = rounded(trial.answers[method][name].mean())
-                if row.get(name) != mean:
+                if row.get(name, mean) != mean:
                     raise UserError(
-                        f"{folder / RESULTS}: {name} of {method} in {result.name} is {row.get(name)}, and its scores "
+                        f"{folder / RESULTS}: {name} of {method} in {result.name} is {row[name]}, and its scores "
                         f"give {mean}; {remedy}"
                     )
         trials.append(trial)

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from actors.messages import Trace
 from actors.reader.english import count_tokens
 from actors.received import MB, read_plain, received
+from actors.secrets import masked
 from experiments.attacks.catalogue import attack_kind
 from experiments.attacks.poison import PLANTED, Poison
 from experiments.attacks.targets import aimed_at
@@ -165,7 +166,7 @@ def write_edge_scores(
         record[kind] = [list(map(_rounded, row)) for row in matrix.tolist()]
     if surrogate:
         record["surrogate"] = surrogate
-    (folder / EDGE_SCORES).write_text(json.dumps(record) + "\n")
+    (folder / EDGE_SCORES).write_text(masked(json.dumps(record)) + "\n")
 
 
 def _rounded(score: float) -> float | None:

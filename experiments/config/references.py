@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from actors.backends.backends import BACKENDS
-from actors.backends.redaction import KEY_CHARACTERS
 from actors.errors import UserError, visible
+from actors.secrets import KEY_CHARACTERS, secret, take
 from actors.settings import NEEDS, OUTSIDE, shown
 from experiments.config.config import Config
 from experiments.config.keys import AXES, POINTS, check_key, declared, set_by
@@ -152,10 +152,14 @@ def check_outside(folder: Path) -> None:
 
 
 def keys_of(config: Config) -> list[str]:
-    """Returns the values of the environment variables that hold keys of a configuration, and of its sweep's trials."""
+    """Returns the values of the environment variables that hold keys of a configuration, and of its sweep's trials.
+
+    From then on they are in `actors.secrets` and not in the environment, which child processes inherit.
+    """
     variables = {SERPER_KEY}
     variables |= {leaf.value for leaf in leaves(config) if _is_key_env(leaf)}
-    keys = [os.environ.get(variable, "").strip() for variable in sorted(variables)]
+    take(variables)
+    keys = [(secret(variable) or "").strip() for variable in sorted(variables)]
     return [key for key in keys if len(key) >= KEY_CHARACTERS]
 
 
@@ -195,7 +199,7 @@ def check_machine(config: Config) -> None:
             needs = f"needs a library that is missing: pip install '.[{leaf.extra}]'"
             raise UserError(f"{leaf.named_as}: {shown(leaf.value)} {needs}")
         # The name is not shown: it may be the key itself, by mistake.
-        if _is_key_env(leaf) and leaf.value not in ("", *os.environ):
+        if _is_key_env(leaf) and leaf.value and secret(leaf.value) is None:
             raise UserError(
                 f"{leaf.named_as}: there is no environment variable of that name; export the key under it first"
             )

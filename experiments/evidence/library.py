@@ -13,6 +13,7 @@ import numpy as np
 
 from actors.errors import UserError, WebError
 from actors.messages import Hit, Question, Search, Source, Triple
+from actors.secrets import secret
 from experiments.datasets.item import Item
 from experiments.evidence.evidence import Evidence, first
 from experiments.evidence.retrieval_settings import SERPER_KEY, RetrievalSettings
@@ -133,7 +134,7 @@ class LabelledLibrary:
 
 def check_web(retrieval: RetrievalSettings, replayed: bool = False) -> None:
     """Raises UserError where the web cannot be searched; called before anything is started."""
-    if retrieval.web == "serper" and not replayed and not os.environ.get(SERPER_KEY):
+    if retrieval.web == "serper" and not replayed and not secret(SERPER_KEY):
         raise UserError(
             f"retrieval.web=serper needs a key of serper.dev in the environment variable {SERPER_KEY}: export it "
             "first, or choose retrieval.web=corpus"
@@ -161,7 +162,7 @@ def open_web(retrieval: RetrievalSettings, folder: Path, replayed: Path | None =
     if replayed is not None:  # its recording has all that its turns received, whatever the settings name
         earlier = replayed / RECORDING
     elif retrieval.web == "serper":
-        live = Serper(SERPER_URL, os.environ.get(SERPER_KEY, ""), SERPER_KEY)
+        live = Serper(SERPER_URL, secret(SERPER_KEY) or "", SERPER_KEY)
     elif retrieval.web_file:
         earlier = Path(retrieval.web_file)
 

@@ -24,6 +24,7 @@ from typing import BinaryIO, TypeVar
 from actors.errors import UserError
 from actors.file_locks import try_lock
 from actors.received import BROKEN, MB, open_plain, reason_of
+from actors.secrets import masked
 from experiments.datasets.reading import unpacked
 from experiments.records.digests import RunningDigest, digest_file, entries, new_hasher, remedy, trim
 from experiments.records.run_files import disk_remedy, write_atomically
@@ -166,12 +167,12 @@ def lock(file: FileIO) -> None:
 
 
 def append(file: FileIO, line: str, sync: bool = False) -> int:
-    """Adds a line to a file opened for appending without a buffer, and to its digest. With `sync` it is on disk
-    afterwards.
+    """Adds a line to a file opened for appending without a buffer, and to its digest, without keys. With `sync` it
+    is on disk afterwards.
 
     Returns the bytes added. Raises UserError when there is no room, and then removes what was written of the line.
     """
-    content = line.encode() + b"\n"
+    content = masked(line.encode()) + b"\n"
     size_before = None
     name = str(file.name)
     try:

@@ -26,6 +26,7 @@ import numpy as np
 
 from actors.errors import UserError
 from actors.messages import Status, Trace
+from actors.secrets import masked
 from experiments.attacks.attack_metrics import Harm
 from experiments.datasets.item import Dataset, Item, Score
 from experiments.records import jsonl
@@ -47,6 +48,13 @@ MOST_RUNS = 1000  # that begin in one second
 MOST_SHOWN = 80  # characters of a value in an error
 
 log = logging.getLogger(__name__)
+
+
+class MaskingFormatter(logging.Formatter):
+    """Formats a line of a log, and a traceback, without keys."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return masked(super().format(record))
 
 
 class RunFolder:
@@ -104,10 +112,14 @@ class RunFolder:
                 jsonl.check_digests(file.with_suffix(""), resumes)
         return run
 
+    def write(self, name: str, text: str) -> None:
+        """Writes a file whole, or not at all. Raises OSError."""
+        write_atomically(self.path / name, text.encode())
+
     def keep_log(self) -> logging.Handler:
         """Sends the log of this process to the run's file. The terminal is for progress and results."""
         handler = logging.FileHandler(self.log)
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        handler.setFormatter(MaskingFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
         logging.getLogger().addHandler(handler)
         logging.getLogger().setLevel(logging.INFO)
         # Their INFO lines would bury the run's own.
@@ -452,6 +464,7 @@ class LearningRecorder(_Writer):
         self.checkpoint.write(self.run.topology)
 
     def _append(self, name: str, line: str) -> None:
+        line = masked(line)  # before it is hashed
         added_bytes = jsonl.append(self._file(name), line)
         self._sizes[name] = self._sizes.get(name, 0) + added_bytes
         self._hashes.setdefault(name, new_hasher()).update(f"{line}\n".encode())

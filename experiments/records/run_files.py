@@ -13,6 +13,7 @@ from typing import Any
 
 from actors.errors import UserError
 from actors.received import MB, read_plain, received
+from actors.secrets import masked
 
 DEPTH = 64  # of nested folders; W&B's folder in a trial has about 8 levels
 # W&B's folder in a run or a trial has links to its latest run and log. The project neither reads nor writes them, and
@@ -38,14 +39,17 @@ LOST = {errno.ENOENT, errno.ENOTDIR, errno.ESTALE, errno.EIO}
 
 
 def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
-    """Replaces a file. Readers find the old content or the new one, even after a power cut. Raises OSError."""
+    """Replaces a file, without keys. Readers find the old content or the new one, even after a power cut.
+
+    Raises OSError.
+    """
     # In the same folder: a rename is atomic only within one file system.
     partial = path.with_name(f".{path.name}.partial")
     with partial.open("wb") as file:
         if isinstance(content, bytes):
-            file.write(content)
+            file.write(masked(content))
         else:
-            file.writelines(content)
+            file.writelines(map(masked, content))
         file.flush()
         # Before the rename, or a power cut could leave the new name with an empty file.
         os.fsync(file.fileno())

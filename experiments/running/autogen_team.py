@@ -22,6 +22,7 @@ from actors.prompting.safe_text import one_line
 from actors.received import BROKEN, read_plain
 from actors.settings import AgentSettings
 from experiments.planning.run_models import RunModels
+from experiments.records.run_files import write_atomically
 from topologies.topology import DECISION_AGENT
 from topologies.wiring import Wiring, needed_turns, weighed_senders
 
@@ -128,7 +129,8 @@ def write_team(
     of_roles = {name: choices[role.played] for name, role in roles.items() if role.played in choices}
     team = export_team(wiring, agents, roles, seed, model, settings, of_roles)
     path = folder / FILE
-    path.write_text(json.dumps(team.dump_component().model_dump(mode="json"), indent=1) + "\n")
+    content = json.dumps(team.dump_component().model_dump(mode="json"), indent=1)
+    write_atomically(path, f"{content}\n".encode())
     return path
 
 

@@ -1,8 +1,9 @@
 """Launches a run's agents and judge over pools of replicas, one for each model, checked together first."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from actors import secrets
 from actors.backends.backend import Backend
 from actors.completions.cache import Reuse
 from actors.completions.completion_store import CompletionStore
@@ -21,10 +22,14 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Shared:
-    """Agents and the judge's pool, as the processes of a sweep share them."""
+    """Agents and the judge's pool, as the processes of a sweep share them.
+
+    keys: of models, by their variables, which these processes do not inherit.
+    """
 
     agents: Agents
     judge: tuple[ModelPool, Reuse | None] | None
+    keys: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 def launch_shared(plan: Plan, runtime: Runtime, say: Say) -> Shared:
@@ -42,7 +47,7 @@ def launch_shared(plan: Plan, runtime: Runtime, say: Say) -> Shared:
         models_of_roles = {role: (model.key, reuse_by_key[model.key]) for role, model in plan.models.of_roles.items()}
     agents = runtime.launch_agents(launched, plan.config.agents, reuse_by_key.get(MAIN), others=models_of_roles)
     judge = (runtime.pool(JUDGE), reuse_by_key[JUDGE]) if JUDGE in reuse_by_key else None
-    return Shared(agents, judge)
+    return Shared(agents, judge, secrets.kept())
 
 
 def launch_pools(plan: Plan, runtime: Runtime, say: Say, has_agents: bool = True) -> dict[str, Reuse | None]:

@@ -17,6 +17,7 @@ from actors.messages import Kind, Question
 from experiments.attacks.attack_metrics import surrogate_text, write_edge_scores
 from experiments.planning.plan import Plan
 from experiments.records.recorder import LearningRecorder
+from experiments.records.run_files import write_atomically
 from experiments.running.inputs import training_items
 from experiments.running.recorded_learner import RecordedLearner
 from experiments.running.run_context import RunContext
@@ -165,4 +166,4 @@ def export_topology(folder: Path, name: str, wiring: Wiring, agents: Sequence[st
     """Writes a learned graph as GraphML and as networkx's node-link JSON."""
     graph = graph_of(wiring, agents)
     nx.write_graphml(graph, folder / f"{name}.graphml")
-    (folder / f"{name}.json").write_text(json.dumps(nx.node_link_data(graph), indent=1) + "\n")
+    write_atomically(folder / f"{name}.json", (json.dumps(nx.node_link_data(graph), indent=1) + "\n").encode())

@@ -90,8 +90,7 @@ def copy_learning(source: RunFolder, folder: RunFolder) -> None:
         try:
             for name in (LEARNING, *(f"traces/{path.name}" for path in graph.training_traces())):
                 # The rest would be cut off, and may be gigabytes of nothing.
-                with (copy.path / name).open("wb") as file:
-                    file.writelines(jsonl.pieces(graph.path / name, sizes.get(name, 0)))
+                run_files.write_atomically(copy.path / name, jsonl.pieces(graph.path / name, sizes.get(name, 0)))
             # The checkpoint comes last, and whole: it vouches for the rest, so an interrupted copy starts again.
             run_files.write_atomically(copy.topology, run_files.read_whole(graph.topology))
         except OSError as error:

@@ -116,7 +116,7 @@ class RecallJob(Job):
             for note in notes_of(dataset):
                 progress.print(f"note: {note}")
             rows = recall_report(dataset, store, limit=config.data.limit, progress=progress, seed=config.seed)
-        (folder.path / "recall.json").write_text(json.dumps(rows, indent=2) + "\n")
+        folder.write("recall.json", json.dumps(rows, indent=2) + "\n")
         print()
         recall_table(rows).print()
         return True

@@ -24,6 +24,7 @@ from ray import tune
 from ray.exceptions import OutOfMemoryError
 from ray.tune.schedulers import ASHAScheduler
 
+from actors import secrets
 from actors.errors import ClusterError
 from actors.runtime.remote import OUT_OF_MEMORY
 from actors.runtime.supervision import OnEvent
@@ -55,6 +56,7 @@ class TrialProcess(tune.Trainable):
     ) -> None:
         self._watcher = Watcher([os.getpid()], hung_s)
         self._loop = asyncio.new_event_loop()
+        secrets.keep(shared.keys)
         self._inputs = TrialInputs(shared)
         self._trials = trials
         self._each_step = each_step

@@ -7,7 +7,6 @@ from experiments.datasets.item import Dataset, TitlesOf
 from experiments.planning.plan import Plan
 from experiments.records import usage
 from experiments.records.recorder import RunFolder, Scoring
-from experiments.records.run_files import write_atomically
 from experiments.records.tracking import Tracker
 from experiments.running.conclude import conclude
 from experiments.running.discussion_job import DiscussionJob
@@ -46,7 +45,7 @@ class BehaviourJob(DiscussionJob):
         pairs = tuple((name, RELEVANT) for name in names if name not in (NOTHING, RELEVANT))
         metrics, run_usage, lacking = conclude(plan, folder, dataset, titles_of, tracker, (names, pairs))
         summary = behaviour(folder, metrics, config.seed)
-        write_atomically(folder.path / FILE, (json.dumps(summary, indent=2) + "\n").encode())
+        folder.write(FILE, json.dumps(summary, indent=2) + "\n")
         print()
         behaviour_table(summary, metrics, dataset.metric).print(further=usage.notes(run_usage))
         return not lacking

@@ -62,7 +62,7 @@ class GameJob(DiscussionJob):
         for method in context.plan.methods:
             defences.append(make_topology(method, config, context.agents, {}, library, watched))
         game = await play(context, defences, training)
-        (context.recorder.run.path / FILE).write_text(json.dumps(game, indent=1) + "\n")
+        context.recorder.run.write(FILE, json.dumps(game, indent=1) + "\n")
 
     def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, titles_of: TitlesOf, tracker: Tracker) -> bool:
         game = folder.json(FILE)

@@ -56,7 +56,7 @@ def run(folder: RunFolder, config: Config, tracker: Tracker) -> list[Outcome]:
         "outcomes": [asdict(outcome) for outcome in outcomes],
         "summaries": [asdict(summary) for summary in summaries],
     }
-    (folder.path / "planted.json").write_text(json.dumps(content, indent=1) + "\n")
+    folder.write("planted.json", json.dumps(content, indent=1) + "\n")
     tracker.summary(planted_metrics(summaries), draw_curves(folder.figures, summaries))
     print()
     for table in planted_tables(summaries):

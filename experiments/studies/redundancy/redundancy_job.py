@@ -7,7 +7,6 @@ from experiments.datasets.item import Dataset, TitlesOf
 from experiments.planning.plan import Plan
 from experiments.records import sinks, usage
 from experiments.records.recorder import RunFolder
-from experiments.records.run_files import write_atomically
 from experiments.records.tracking import Tracker
 from experiments.running.discussion_job import DiscussionJob
 from experiments.running.discussions import Discussions
@@ -28,7 +27,7 @@ class RedundancyJob(DiscussionJob):
     async def discuss(self, discussions: Discussions) -> None:
         context = discussions.context
         content = await measure_redundancy(discussions)
-        write_atomically(context.recorder.run.path / FILE, (json.dumps(content, indent=1) + "\n").encode())
+        context.recorder.run.write(FILE, json.dumps(content, indent=1) + "\n")
 
     def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, titles_of: TitlesOf, tracker: Tracker) -> bool:
         """Draws the figure, logs the W&B summary and prints the tables, from redundancy.json."""

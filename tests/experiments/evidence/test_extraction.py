@@ -17,7 +17,7 @@ from experiments.evidence.evidence import Evidence
 from experiments.evidence.extraction import CAPTIONER, EXTRACTOR, GRAPH
 from experiments.evidence.retrieval_settings import RetrievalSettings
 from experiments.jobs import plan_of
-from experiments.records import usage
+from experiments.records import jsonl, usage
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.tracking import Tracker, WandbSettings
@@ -149,7 +149,7 @@ async def test_a_source_whose_turn_failed_is_asked_about_again_and_one_unreadabl
     assert len(kept) == len(team.turns) == 4
     garbled = replace(next(iter(kept.values())), values=(), error="Triple: nothing there")
     (file,) = (tmp_path / "indexes").glob("triples-*.jsonl")
-    file.write_text("".join(f"{one.encode()}\n" for one in [*list(kept.values())[1:], garbled]))
+    jsonl.replace(file, [f"{one.encode()}\n".encode() for one in [*list(kept.values())[1:], garbled]])
     silent = ScriptedSpeaker(ROLES)
     assert (await extract(GRAPH, by(run, silent), SOURCES.__iter__))[garbled.key] == garbled
     assert silent.turns == []
