@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from actors.errors import UserError
+from actors.received import open_plain, reason_of
 
 SUFFIX = ".digest"
 READ_BYTES = 1 << 20
+MOST_BYTES = 1 << 30  # the digests of 20 million lines
 _LINE = re.compile(rb"(0|[1-9]\d{0,18}) ([0-9a-f]{32})\n")
 _LINE_BYTES = 64  # more than any line has
 
@@ -45,9 +47,13 @@ def remedy(path: Path) -> str:
 
 def entries(path: Path) -> Iterator[Entry]:
     """Reads the digests of a file, but for an incomplete last one. Raises UserError for any other line."""
-    if not digest_file(path).exists():
+    try:
+        file = open_plain(digest_file(path), MOST_BYTES)
+    except FileNotFoundError:
         return
-    with digest_file(path).open("rb") as file:
+    except (OSError, ValueError) as error:
+        raise UserError(f"{digest_file(path)} cannot be read ({reason_of(error)}); {remedy(path)}") from error
+    with file:
         while (line := file.readline(_LINE_BYTES)).endswith(b"\n") or len(line) == _LINE_BYTES:
             entry = _LINE.fullmatch(line)
             if entry is None:
