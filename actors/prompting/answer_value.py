@@ -26,8 +26,8 @@ _WORDS_IN_PLACE = 3  # at most, of a statement in place of a text
 # An offer of help, and a confidence.
 _BEHIND = pattern(r"(?<=[.!?])\s+" + OFFER.pattern + r"|[\s,;.|]{0,4}\(\s?confidence:?\s[^()]{1,20}\)\Z")
 _LEAD_IN = re.compile(
-    r"\A(?:(?:(?:the|my)\s)?(?:(?:correct|right|best|final)\s)?(?:answer|option|choice|letter)(?:\sis\s?[:：]?|\s?[:：])"
-    r"|it is|it's|this is|that is)\s+",
+    r"\A(?:(?:(?:(?:the|my)\s)?(?:(?:correct|right|best|final)\s)?(?:answer|option|choice|letter)"
+    r"(?:\sis\s?[:：]?|\s?[:：])(?:\s+|\Z))++|(?:it is|it's|this is|that is)\s+)",
     re.IGNORECASE,
 )
 # A model's words besides an answer: another sentence, or a clause behind yes or no, a dash or a semicolon.
@@ -35,6 +35,8 @@ _MORE = re.compile(
     r"(?:[^\W\d_]{4}|\d{4}|\A(?i:yes|no))[\"'”*)]{0,3}[.!?]\s+(?!(?:One|Two|Three|Four|Five|Six|Seven|Eight|Nine|Ten)\b)"
     r"[A-Z][^.]*\s[a-z]|\A(?i:yes|no)\s?[,;:–—-]+\s*\w.*\b(?:[a-z]{4}|is\b)|\A(?i:yes|no)[.!?]+\s*(?i:yes|no)\b"
     r"|\b[A-Z]\.\s[A-Z]\w*\s[a-z]|\s[–—-]\s(?:[a-z]\S*|I)\s|;\s[a-z]\S*(?:\s\S+){2,}\Z|(?i:\bconfidence\W{0,4}\d)"
+    # A text that begins or ends in the middle of a sentence, or has another answer in it.
+    r"|\A[,;]\s|\w\s?[:：]\Z|(?i:\w\sanswer\s?[:：])"
 )
 # The kinds of words in a statement about knowing, each named by its first letter.
 _KINDS = ("negation", "evidence", "knowing", "weak", "declines", "unknown", "but", "speaker", "filler", "or")
@@ -56,7 +58,7 @@ def read_answer(field: Field, value: str, choices: Sequence[str]) -> Values | Fi
     answer = bare(split_support(text)[0])
     unknown = is_unknown(answer)
     is_sign = 0 < len(text.strip(" ?.…*_`$\"'")) < 3  # which may be an answer
-    is_form = PLACEHOLDER.fullmatch(value) and not unknown
+    is_form = PLACEHOLDER.fullmatch(value.strip(" `")) and not unknown
     if is_form or (is_blank(text) and not is_sign) or plain(text) == plain(field.name):
         return None
 
