@@ -6,6 +6,7 @@ that. Ray places the processes, restarts them, and tells a client where a servic
 
 import asyncio
 import hmac
+import io
 import pickle
 import socket
 import struct
@@ -19,7 +20,8 @@ GONE_S = 30.0
 PROBES = 6
 KEY_S = 10.0  # for a client to send its key, which it does at once
 LOST = "the process has ended the connection"
-HEADER = struct.Struct("!Q")  # bytes of the pickled value that follows
+HEADER = struct.Struct("!?Q")  # whether the value begins a stream, and the bytes of the pickled value that follows
+STREAM_BYTES = 1 << 20  # of values that refer to each other; both ends keep what these hold
 
 
 class ChannelLost(Exception):
@@ -35,6 +37,61 @@ class Address:
     key: bytes
 
 
+class PickledStream:
+    """Pickles values one after another. An object that an earlier value held is sent as a reference to it.
+
+    Turns of a discussion share question and messages, and requests of a question share evidence: each is pickled,
+    sent and made once for a connection. After STREAM_BYTES a new stream begins, so that both ends free what they keep.
+
+    frozen: no object changes after it was sent. Where one may, every value begins a stream.
+    """
+
+    def __init__(self, frozen: bool) -> None:
+        self._stream_bytes = STREAM_BYTES if frozen else 0
+        self._begin()
+
+    def _begin(self) -> None:
+        self._buffer = io.BytesIO()
+        self._pickler = pickle.Pickler(self._buffer, pickle.HIGHEST_PROTOCOL)
+        self._sent_bytes = 0
+
+    def pack(self, value: Any) -> tuple[bytes, bytes]:
+        """Returns the header and the pickled value. Raises what pickling it raises."""
+        if self._sent_bytes > self._stream_bytes:
+            self._begin()
+        is_first = self._sent_bytes == 0
+        try:
+            self._pickler.dump(value)
+        except BaseException:
+            # The other end never receives the objects that were pickled before the failure.
+            self._begin()
+            raise
+
+        packed = self._buffer.getvalue()
+        self._buffer.seek(0)
+        self._buffer.truncate()
+        self._sent_bytes += len(packed)
+        return HEADER.pack(is_first, len(packed)), packed
+
+
+class UnpickledStream:
+    """Makes the values of a PickledStream again."""
+
+    def __init__(self) -> None:
+        self._buffer = io.BytesIO()
+        self._unpickler = pickle.Unpickler(self._buffer)
+
+    def unpack(self, is_first: bool, packed: memoryview) -> Any:
+        if is_first:
+            self._unpickler = pickle.Unpickler(self._buffer)
+        self._buffer.write(packed)
+        self._buffer.seek(0)
+        value = self._unpickler.load()
+        self._buffer.seek(0)
+        self._buffer.truncate()
+        return value
+
+
 class Connection(asyncio.Protocol):
     """One end of a connection: sends values, and calls `receive` with each value that arrives.
 
@@ -42,16 +99,24 @@ class Connection(asyncio.Protocol):
     lost: called once, with the reason, when the connection has ended.
     key: sent first by a client.
     expected: the key that a service waits for. Nothing is unpickled before it has arrived.
+    frozen: no object changes after it was sent (`PickledStream`).
     """
 
     def __init__(
-        self, receive: Callable[[Any], None], lost: Callable[[str], None], key: bytes = b"", expected: bytes = b""
+        self,
+        receive: Callable[[Any], None],
+        lost: Callable[[str], None],
+        key: bytes = b"",
+        expected: bytes = b"",
+        frozen: bool = True,
     ) -> None:
         self._receive = receive
         self._lost = lost
         self._key = key
         self._expected = expected
         self._received = bytearray()
+        self._outgoing = PickledStream(frozen)
+        self._incoming = UnpickledStream()
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -93,12 +158,12 @@ class Connection(asyncio.Protocol):
         with memoryview(self._received) as received:
             while start + HEADER.size <= size:
                 begin = start + HEADER.size
-                [length] = HEADER.unpack_from(received, start)
+                is_first, length = HEADER.unpack_from(received, start)
                 if begin + length > size:
                     break
                 start = begin + length
                 with received[begin:start] as packed:
-                    value = pickle.loads(packed)
+                    value = self._incoming.unpack(is_first, packed)
                 self._receive(value)
         del self._received[:start]
 
@@ -117,9 +182,9 @@ class Connection(asyncio.Protocol):
 
     def send(self, value: Any) -> None:
         """Sends a value; does nothing once the connection is lost. Raises what pickling it raises."""
-        packed = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+        frame = self._outgoing.pack(value)
         if self._transport is not None:
-            self._transport.writelines((HEADER.pack(len(packed)), packed))
+            self._transport.writelines(frame)
 
     def close(self) -> None:
         """Ends the connection once everything is sent."""

@@ -148,7 +148,7 @@ class Cluster(Launcher[RemotePool]):
     def launch(self, name: str, makers: Mapping[str, Callable[[], Any]]) -> dict[str, RemoteStateful]:
         """Starts one actor that makes objects. The state of each (its `state` and `load`) outlives the process."""
         actor = self._launch("learner", name, LearnerProcess, {"num_cpus": 0}, makers)
-        client = Client[Any, Any](actor.address)
+        client = Client[Any, Any](actor.address, frozen=False)
         return {key: RemoteStateful(key, actor, client) for key in makers}
 
     def _launch(

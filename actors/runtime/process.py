@@ -36,10 +36,12 @@ class Process:
 
     hangs = True
     """True if a blocked event loop means that the process hangs."""
+    frozen = True
+    """True if no result changes after it was sent."""
 
     def __init__(self, capacity: int | None = None) -> None:
         self._incarnation = uuid.uuid4().hex
-        self._service: Service[Any, Any] = Service(self.serve, capacity, self.note)
+        self._service: Service[Any, Any] = Service(self.serve, capacity, self.note, frozen=self.frozen)
         self._opening: asyncio.Task[None] | None = None
         self._beat_s = 0.0
         self._lost: ModelLost | None = None

@@ -24,6 +24,7 @@ class Service(Generic[T, R]):
 
     work: gives an item's result. What it raises becomes the result, and is raised to that item's caller.
     note: takes the notes of a client, which have no answer.
+    frozen: no result changes after it was sent.
     """
 
     def __init__(
@@ -31,8 +32,10 @@ class Service(Generic[T, R]):
         work: Callable[[T], Awaitable[R]],
         capacity: int | None = None,
         note: Callable[[list[Any]], None] = lambda notes: None,
+        frozen: bool = True,
     ) -> None:
         self._work = work
+        self.frozen = frozen
         self._turn = nullcontext() if capacity is None else asyncio.Semaphore(capacity)
         self.note = note
         self._key = secrets.token_bytes(KEY_BYTES)
@@ -111,7 +114,10 @@ class _Caller(Generic[T, R]):
     def __init__(self, service: Service[T, R], key: bytes) -> None:
         self._service = service
         self.connection = Connection(
-            lambda sent: service.accept(self, *sent), lambda _: service.leave(self), expected=key
+            lambda sent: service.accept(self, *sent),
+            lambda _: service.leave(self),
+            expected=key,
+            frozen=service.frozen,
         )
         self.tasks: dict[int, asyncio.Task[None]] = {}
         self.results: list[tuple[int, R | Exception]] = []

@@ -27,13 +27,18 @@ class Client(Generic[T, R]):
 
     locate: finds out where the service listens now.
     lost: makes the error that callers get, from a ChannelLost or from what `locate` raised.
+    frozen: no item changes after it was sent.
     """
 
     def __init__(
-        self, locate: Callable[[], Awaitable[Address]], lost: Callable[[Exception], Exception] = lambda error: error
+        self,
+        locate: Callable[[], Awaitable[Address]],
+        lost: Callable[[Exception], Exception] = lambda error: error,
+        frozen: bool = True,
     ) -> None:
         self._locate = locate
         self._lost = lost
+        self._frozen = frozen
         self._ids = itertools.count()
         self._waiting: dict[int, asyncio.Future[R]] = {}
         self._ready: dict[int, T] = {}  # waiting, and not sent yet
@@ -126,7 +131,9 @@ class Client(Generic[T, R]):
             address = await self._locate()
             async with asyncio.timeout(channel.GONE_S):
                 _, connection = await loop.create_connection(
-                    lambda: Connection(self._receive, on_lost, key=address.key), address.host, address.port
+                    lambda: Connection(self._receive, on_lost, key=address.key, frozen=self._frozen),
+                    address.host,
+                    address.port,
                 )
             self._connection = connection
             self._flush()

@@ -36,6 +36,7 @@ class LearnerProcess(Process):
     """The process of objects, by name, which do not know each other. An object's `load` takes what its `state` gave."""
 
     hangs = False  # a step of a learner may compute for minutes
+    frozen = False  # an answer may be an array that the next step changes
 
     def __init__(self, makers: Mapping[str, Callable[[], Any]]) -> None:
         super().__init__(capacity=1)

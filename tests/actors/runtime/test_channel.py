@@ -6,6 +6,7 @@ import pickle
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,9 @@ import psutil
 import pytest
 
 from actors.errors import AgentLost
+from actors.messages import Kind, Source
 from actors.runtime import channel, service
-from actors.runtime.channel import HEADER, Address, ChannelLost
+from actors.runtime.channel import HEADER, STREAM_BYTES, Address, ChannelLost, PickledStream, UnpickledStream
 from actors.runtime.service import Service
 from actors.runtime.service_client import Client
 from tests.support.paths import ROOT
@@ -241,11 +243,48 @@ class Trap:
         return Path.touch, (self._path,)
 
 
+async def test_an_object_that_was_sent_before_arrives_as_the_same_object(far: Far) -> None:
+    question = Source("s", "s", Kind.TEXT, "Place", "A town by the sea. " * 100)
+    results = [await far.client((question, number)) for number in range(3)]
+    assert [number for _, number in results] == [0, 1, 2]
+    assert all(received is far.begun[0][0] for received, _ in far.begun)
+    assert all(received is results[0][0] for received, _ in results)
+    with pytest.raises(TypeError):
+        await far.client((question, threading.Lock()))
+    # What was pickled with it has never arrived.
+    assert await far.client((question, 4)) == (question, 4)
+
+
+async def test_objects_that_change_are_sent_whole_each_time(far: Far) -> None:
+    changing: list[str] = []
+    far.client = Client(far.locate, frozen=False)
+    for text in ("a", "b"):
+        changing.append(text)
+        await far.client((changing, "x"))
+    assert [list(received) for received, _ in far.begun] == [["a"], ["a", "b"]]
+
+
+def test_a_stream_ends_before_both_sides_keep_too_much() -> None:
+    sent = PickledStream(frozen=True)
+    made = UnpickledStream()
+    text = "x" * (STREAM_BYTES // 2)
+    sizes: list[int] = []
+    for _ in range(5):
+        header, packed = sent.pack((text, [1]))
+        is_first, size = HEADER.unpack(header)
+        assert made.unpack(is_first, memoryview(packed)) == (text, [1])
+        sizes.append(size)
+    assert sizes[1] < 100 < sizes[0]
+    other = PickledStream(frozen=True)
+    begun = [HEADER.unpack(other.pack(str(number) * STREAM_BYTES)[0])[0] for number in range(3)]
+    assert begun == [True, True, True]
+
+
 async def test_without_the_key_nothing_is_unpickled(far: Far, tmp_path: Path) -> None:
     trap = tmp_path / "touched"
     address = await far.locate()
     packed = pickle.dumps(([Trap(trap)], [], []))
-    frame = HEADER.pack(len(packed)) + packed
+    frame = HEADER.pack(True, len(packed)) + packed
     for key in (bytes(len(address.key)), b"", address.key[:-1]):
         reader, writer = await asyncio.open_connection(address.host, address.port)
         writer.write(key + frame)
