@@ -27,6 +27,9 @@ CACHED_STOPS = ("stop", "length")
 ENTRY_BYTES = 500  # of memory without the text, measured
 TOKEN_BYTES = 150  # a token's text, its log-probability and the pair
 MAX_FILES = 50_000
+WRITE_S = 0.2  # completions of this time are written together
+
+FileVersion = tuple[str, int, int]  # path, bytes, and nanoseconds of its last change
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,8 @@ class CachedModel:
         self._memory: OrderedDict[bytes, Completion] = OrderedDict()  # the least recently used first
         self._free_bytes = int(reuse.memory_mb * 1e6)
         self._disk = CompletionStore(reuse.folder, int(reuse.disk_gb * 1e9))
+        self._unwritten: dict[bytes, Completion] = {}
+        self._digests: dict[FileVersion, bytes] = {}  # of pictures
         self._computing: dict[bytes, asyncio.Future[Completion | None]] = {}
 
     async def complete(self, request: Request) -> Completion:
@@ -70,7 +75,7 @@ class CachedModel:
             await asyncio.wait([computing])  # awaiting the future itself, a cancelled waiter would cancel it for all
             if (computed := computing.result()) is not None:
                 return _reused(computed, request.id)
-        if cached := self._memory.get(key) or self._disk.get(key):
+        if cached := self._memory.get(key) or self._unwritten.get(key) or self._disk.get(key):
             self._remember(key, cached)
             return _reused(cached, request.id)
 
@@ -82,11 +87,24 @@ class CachedModel:
             has_answer = completion.stop in CACHED_STOPS and completion.text.strip()
             if has_answer and completion.served == abilities.served:
                 self._remember(key, completion)
-                self._disk.put(key, completion)
+                self._write_soon(key, completion)
             return completion
         finally:
             del self._computing[key]
             future.set_result(completion)  # None where the model raised
+
+    def _write_soon(self, key: bytes, completion: Completion) -> None:
+        if not self._disk.writable:
+            return
+        if not self._unwritten:
+            asyncio.get_running_loop().call_later(WRITE_S, self._write)
+        self._unwritten[key] = completion
+
+    def _write(self) -> None:
+        completions = self._unwritten
+        self._unwritten = {}
+        if completions:
+            self._disk.put_all(completions.items())
 
     def _remember(self, key: bytes, completion: Completion) -> None:
         """Keeps a completion in memory, as the most recently used one."""
@@ -106,10 +124,7 @@ class CachedModel:
     async def _key(self, request: Request) -> tuple[bytes, Abilities]:
         """Returns the request's key and the model's abilities. Raises OSError or ValueError for an unreadable
         picture."""
-        paths = [source.image for source in request.images]
-        digests: list[bytes | None] = [None] * len(paths)
-        if any(path is not None for path in paths):
-            digests = await asyncio.to_thread(lambda: list(map(_picture_digest, paths)))
+        digests = await self._picture_digests([source.image for source in request.images])
         if self._abilities is None:
             self._abilities = await self.abilities()
         abilities = self._abilities
@@ -122,12 +137,26 @@ class CachedModel:
         )
         return completion_key(request, f"{self._identity}{layout}", digests), abilities
 
+    async def _picture_digests(self, paths: Sequence[str | None]) -> list[bytes | None]:
+        """Returns the digests of files. Raises OSError or ValueError for an unreadable one."""
+        # Before reading: a file that changes while it is read is read again next time.
+        if len(self._digests) > MAX_FILES:
+            self._digests = {}
+        digests = self._digests
+        versions = [None if path is None else _version(path) for path in paths]
+        unread = [version for version in versions if version is not None and version not in digests]
+        if unread:
+            read_digests = await asyncio.to_thread(lambda: [_file_digest(path) for path, _, _ in unread])
+            digests.update(zip(unread, read_digests, strict=True))
+        return [None if version is None else digests[version] for version in versions]
+
     async def abilities(self) -> Abilities:
         """Returns the abilities of the model behind the cache."""
         return await abilities_of(self._model)
 
     def close(self) -> None:
         """Writes what was computed to disk. Later calls work, but write nothing."""
+        self._write()
         self._disk.close()
 
 
@@ -158,16 +187,12 @@ def _reused(completion: Completion, request_id: str) -> Completion:
     return replace(completion, id=request_id, cached_tokens=0, reused=True, replica=0)
 
 
-def _picture_digest(path: str | None) -> bytes | None:
-    if path is None:
-        return None
-    # Before reading: a file that changes while it is read is read again next time.
+def _version(path: str) -> FileVersion:
     status = os.stat(path)
-    return _file_digest(path, status.st_size, status.st_mtime_ns)
+    return path, status.st_size, status.st_mtime_ns
 
 
-@lru_cache(maxsize=MAX_FILES)
-def _file_digest(path: str, size_bytes: int, changed_ns: int) -> bytes:
+def _file_digest(path: str) -> bytes:
     return hashlib.blake2b(identity(path)).digest()[:DIGEST_BYTES]
 
 

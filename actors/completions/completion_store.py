@@ -1,8 +1,9 @@
 """Stores completions in an SQLite file of bounded size, for every process of a machine and every later run.
 
 SQLite is in the standard library, needs no server, and its transactions survive killed processes. A look-up takes some
-10 us and a write some 50 us, so both happen in the event loop. Where another process has locked the file for longer, a
-completion counts as not found, or is not kept. The oldest completions go first.
+10 us, a transaction some 50 us and a further completion in it some 10, so all of it happens in the event loop. Where
+another process has locked the file for longer, a completion counts as not found, or is not kept. The oldest completions
+go first.
 
 A disk that fails stops no run: the failure is logged once, with its remedy, and the run goes on without the disk.
 
@@ -17,7 +18,7 @@ import platform
 import sqlite3
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -44,12 +45,12 @@ LOCAL = frozenset("apfs bcachefs btrfs ext2 ext3 ext4 f2fs hfs ntfs overlay ramf
 
 
 class CompletionStore:
-    """Shares completions among all processes of a machine: what one has `put`, every other can `get`."""
+    """Shares completions among all processes of a machine: what one has `put_all`, every other can `get`."""
 
     def __init__(self, folder: str, limit_bytes: int) -> None:
         self._path = Path(folder)
         self._db: sqlite3.Connection | None = None
-        self._writable = limit_bytes > 0
+        self.writable = limit_bytes > 0
         if limit_bytes > 0:
             try:
                 self._path.mkdir(parents=True, exist_ok=True)
@@ -74,29 +75,13 @@ class CompletionStore:
                 self.close()
             return None
 
-    def put(self, key: bytes, completion: Completion) -> None:
-        """Writes a completion, unless there is one."""
-        if self._db is None or not self._writable:
+    def put_all(self, completions: Iterable[tuple[bytes, Completion]]) -> None:
+        """Writes completions by their keys, in one transaction. Keeps those that are there."""
+        if self._db is None or not self.writable:
             return
-        # Compressed JSON preserves all digits; zlib's checksum shows damage.
-        values = [
-            key.hex(),
-            completion.text,
-            completion.prompt_tokens,
-            completion.completion_tokens,
-            completion.stop,
-            completion.error,
-            completion.tokens,
-        ]
-        row = (key, zlib.compress(masked(json.dumps(values, separators=(",", ":"))).encode(), level=1))
+        rows = [(key, _packed(key, completion)) for key, completion in completions]
         try:
-            try:
-                self._db.execute("INSERT OR IGNORE INTO completions VALUES (?, ?)", row)
-            except sqlite3.OperationalError as error:
-                if _code(error) != sqlite3.SQLITE_FULL:
-                    raise
-                self._db.execute(EVICT)
-                self._db.execute("INSERT OR IGNORE INTO completions VALUES (?, ?)", row)
+            _insert(self._db, rows)
             if os.path.getsize(f"{self._path}-wal") > LOG_BYTES:
                 # While others write, SQLite's own attempts to restart the log can fail for long.
                 self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -112,8 +97,8 @@ class CompletionStore:
 
     def _give_up(self, error: Exception) -> None:
         """Ends writing and logs the reason, once. Reading goes on."""
-        if self._writable:
-            self._writable = False
+        if self.writable:
+            self.writable = False
             remedy = "delete or move the file, and the next run makes a new one"
             if _is_busy(error):
                 remedy = "another process has locked it: end that process"
@@ -185,6 +170,48 @@ def _prepare(db: sqlite3.Connection) -> None:
             db.execute(f"PRAGMA application_id = {APPLICATION}")
             db.execute(f"PRAGMA user_version = {VERSION}")
         db.execute("COMMIT")
+
+
+def _insert(db: sqlite3.Connection, rows: Sequence[tuple[bytes, bytes]]) -> None:
+    """Inserts rows in one transaction; where the file is full, in parts, each in the place of the oldest."""
+    try:
+        _insert_all(db, rows)
+    except sqlite3.OperationalError as error:
+        if _code(error) != sqlite3.SQLITE_FULL:
+            raise
+        db.execute(EVICT)
+        if len(rows) == 1:
+            _insert_all(db, rows)
+        else:
+            middle = len(rows) // 2
+            _insert(db, rows[:middle])
+            _insert(db, rows[middle:])
+
+
+def _insert_all(db: sqlite3.Connection, rows: Sequence[tuple[bytes, bytes]]) -> None:
+    """Inserts all rows or none."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        db.executemany("INSERT OR IGNORE INTO completions VALUES (?, ?)", rows)
+        db.execute("COMMIT")
+    finally:
+        # A full file may have ended the transaction already.
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+
+
+def _packed(key: bytes, completion: Completion) -> bytes:
+    """Compressed JSON preserves all digits; zlib's checksum shows damage."""
+    values = [
+        key.hex(),
+        completion.text,
+        completion.prompt_tokens,
+        completion.completion_tokens,
+        completion.stop,
+        completion.error,
+        completion.tokens,
+    ]
+    return zlib.compress(masked(json.dumps(values, separators=(",", ":"))).encode(), level=1)
 
 
 def _unpacked(key: bytes, value: bytes) -> Completion:

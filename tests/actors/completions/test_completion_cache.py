@@ -307,7 +307,7 @@ for _ in range(rounds):
         completion = store.get(key)
         assert completion is None or completion.text == f"{number} " * 50, completion
         if completion is None:
-            store.put(key, Completion("", f"{number} " * 50, number, 1))
+            store.put_all([(key, Completion("", f"{number} " * 50, number, 1))])
     print("put", flush=True)
     if limit > 0 and rounds > 1:
         store.close()
@@ -356,7 +356,7 @@ def test_killing_writers_at_any_moment_harms_nothing(folder: str) -> None:
 
 def put_many(store: CompletionStore, of: range) -> None:
     for n in of:
-        store.put(n.to_bytes(16, "big"), Completion("", f"{n} " * 50, 1, 1))
+        store.put_all([(n.to_bytes(16, "big"), Completion("", f"{n} " * 50, 1, 1))])
 
 
 def test_the_file_stays_within_its_bound_and_the_oldest_go_first(folder: str) -> None:
@@ -487,7 +487,7 @@ from actors.messages import Completion
 store = CompletionStore(sys.argv[1], 10**9)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 for number in range(1000):
-    store.put(number.to_bytes(16, "big"), Completion("", "word " * 200))
+    store.put_all([(number.to_bytes(16, "big"), Completion("", "word " * 200))])
 store.close()
 print("went on")
 """
