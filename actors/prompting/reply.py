@@ -6,7 +6,7 @@ reply -> own words -> lines of each field (reply_fields) -> values (field_values
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 
 from actors.messages import Completion, Field, FieldKind, Message, Question, Turn, Value
 from actors.prompting.field_values import read_values, value_and_rest
@@ -96,11 +96,12 @@ def read_completion(form: Form, completion: Completion, full_form: Form | None =
     return read(form, completion.text, completion.stop == "length", full_form)
 
 
+@lru_cache(maxsize=1024)
 def read(form: Form, text: str, cut_off: bool = False, full_form: Form | None = None) -> Reading:
     """Reads the fields of a form, which may be a part of a full form.
 
     Of several values of a field that has one, the last counts. `cut_off`: the text ended at a limit, so its last line
-    may lack words.
+    may lack words. Cached: a completion that is reused is read once.
     """
     preamble, field_texts = find_fields(text, form, full_form or form, cut_off)
     outcomes: dict[str, Outcome] = {}

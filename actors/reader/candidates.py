@@ -76,15 +76,17 @@ def answers(evidence: LinkedEvidence, choices: Sequence[str]) -> list[Candidate]
 
 def candidates(evidence: LinkedEvidence) -> list[Candidate]:
     """Returns the phrases of all statements as candidates, each answer once with its best value, best first."""
-    best: dict[str, Candidate] = {}
+    best_values: dict[str, float] = {}
+    best: dict[str, tuple[str, tuple[int, ...]]] = {}
     for entry, (strength, numbers) in zip(evidence.entries, evidence.chains, strict=True):
         focus = 1 - FOCUS_BONUS + FOCUS_BONUS * entry.focus
         for key, text, fit in entry.phrases:
             # A badly fitting phrase of the right statement is still a candidate.
             value = strength * (0.45 + 0.55 * fit) * focus
-            if value > 0 and (key not in best or value > best[key].value):
-                best[key] = Candidate(key, text, value, numbers)
-    return ranked(best.values())
+            if value > best_values.get(key, 0):
+                best_values[key] = value
+                best[key] = (text, numbers)
+    return ranked(Candidate(key, text, best_values[key], numbers) for key, (text, numbers) in best.items())
 
 
 def ranked(candidates: Iterable[Candidate]) -> list[Candidate]:

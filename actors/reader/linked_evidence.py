@@ -117,26 +117,28 @@ class LinkedEvidence:
     @cached_property
     def neighbours(self) -> list[list[int]]:
         """Entries that share a link with each entry. Rows of one table are no neighbours."""
-        by_link: dict[str, list[int]] = {}
+        by_link: dict[str, dict[int, None]] = {}  # in the order of the entries
         for number, entry in enumerate(self.entries):
             for link in entry.links:
-                by_link.setdefault(link, []).append(number)
+                by_link.setdefault(link, {})[number] = None
         for link, numbers in by_link.items():
-            sources = {self.entries[number].statement.source for number in numbers}
-            if len(sources) > LINK_LIMIT:
-                by_link[link] = []
+            if len(numbers) > LINK_LIMIT:
+                sources = {self.entries[number].statement.source for number in numbers}
+                if len(sources) > LINK_LIMIT:
+                    by_link[link] = {}
 
+        tables = [entry.statement.table for entry in self.entries]
         neighbours: list[list[int]] = []
         for number, entry in enumerate(self.entries):
             linked: dict[int, None] = {}
             for link in entry.links:
-                linked |= dict.fromkeys(by_link[link])
+                linked |= by_link[link]
             linked.pop(number, None)
-            table = entry.statement.table
+            table = tables[number]
             if table is None:
                 neighbours.append(list(linked))
             else:
-                neighbours.append([place for place in linked if self.entries[place].statement.table != table])
+                neighbours.append([place for place in linked if tables[place] != table])
         return neighbours
 
     @cached_property
@@ -156,13 +158,16 @@ class LinkedEvidence:
             # A copy: every hop of a round starts from the chains of the previous round.
             longer = list(best)
             for number, neighbours in enumerate(self.neighbours):
-                entry = self.entries[number]
+                if not neighbours:
+                    continue
+                entry_mask = self.entries[number].mask
+                entry_trust = self.entries[number].statement.trust
                 for neighbour in neighbours:
                     _, chain_mask, chain_trust, numbers = best[neighbour]
-                    mask = chain_mask | entry.mask
-                    if mask == entry.mask or number in numbers:
+                    mask = chain_mask | entry_mask
+                    if mask == entry_mask or number in numbers:
                         continue
-                    trust = min(chain_trust, entry.statement.trust)
+                    trust = min(chain_trust, entry_trust)
                     strength = covered(mask) * trust * HOP_DISCOUNT ** len(numbers)
                     if strength > longer[number][0]:
                         longer[number] = (strength, mask, trust, (number, *numbers))

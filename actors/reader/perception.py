@@ -15,6 +15,7 @@ from actors.reader.statements import Statement, cells_of, read_statement, second
 
 PICTURE_TOKENS = 256  # prompt tokens of a picture
 CACHED_MESSAGES = 1024  # of a question; there are as many as samples
+CACHED_READINGS = 128  # of a question: one of each agent in each round, whatever it hears
 _OBJECTS = frozenset(" ".join(KINDS.values()).split())
 _WORD = re.compile(r"[^\W_]+")
 _TAGGED = re.compile(r"^\[([^\]]*)\]\s*(.*)$")
@@ -36,10 +37,11 @@ class Page:
         self.statements = (*texts, *descriptions)
         self.asked = weigh_question(question_form(self.question), self.statements)
         self._texts = [self.asked.entry(statement) for statement in texts]
+        self.perceived = lru_cache(maxsize=CACHED_READINGS)(self._perceived)
         self._read_message = lru_cache(maxsize=CACHED_MESSAGES)(self._entries_of_message)
         self.tokens = count_tokens(shared) + PICTURE_TOKENS * len(images)
 
-    def perceived(self, oversight: float, blindness: float, seed: int) -> list[Entry]:
+    def _perceived(self, oversight: float, blindness: float, seed: int) -> Sequence[Entry]:
         """Returns the first-hand entries of one agent. It overlooks sentences, and misses or misreads pictures."""
         entries = []
         for entry in self._texts:

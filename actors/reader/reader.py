@@ -156,13 +156,14 @@ class ReadingTurn:
     def _read(self) -> LinkedEvidence:
         """Returns the statements that the agent perceives and hears, and those of the lines that it is given."""
         page = self._page
-        entries = page.perceived(
+        perceived = page.perceived(
             oversight=OVERSIGHT * (1 - self._text_skill),
             blindness=BLINDNESS * (1 - self._visual_skill),
             seed=self._request.seed,
         )
-        quotes = {entry.statement.quote for entry in entries}
-        entries += page.heard(self._prompted.discussion, quotes, self._settings.trust * self._openness)
+        quotes = {entry.statement.quote for entry in perceived}
+        heard = page.heard(self._prompted.discussion, quotes, self._settings.trust * self._openness)
+        entries = [*perceived, *heard]
         given = statements_of(self._inputs)
         if not given:
             return LinkedEvidence(page.asked, entries)
