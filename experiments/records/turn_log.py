@@ -120,9 +120,15 @@ class LineNumbers:
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
+        # Turns share the parts of their prompts: each is split once.
+        self._texts: dict[str, Text] = {}
 
     def text(self, text: str) -> Text:
-        return tuple(self.numbers.setdefault(line, len(self.numbers)) for line in text.split("\n"))
+        numbers = self._texts.get(text)
+        if numbers is None:
+            numbers = tuple(self.numbers.setdefault(line, len(self.numbers)) for line in text.split("\n"))
+            self._texts[text] = numbers
+        return numbers
 
     def source(self, source: Source, number: int) -> RecordedSource:
         return RecordedSource(
