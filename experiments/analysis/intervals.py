@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
-from scipy.stats import norm
-from scipy.stats import t as student
+from scipy.special import ndtr, ndtri, stdtrit  # not scipy.stats, whose import takes a fifth of the program's start
 
 from experiments.analysis.grouping import grouped
 from topologies.wiring import Floats
@@ -18,7 +17,7 @@ Integers = npt.NDArray[np.int64]
 Clusters = npt.ArrayLike | None  # of each value; values of one cluster share a document. None: each value is its own
 
 TAIL = (1 - 0.95) / 2  # outside of an interval, at each side
-Z = float(norm.ppf(1 - TAIL))
+Z = float(ndtri(1 - TAIL))
 FEWEST = 10  # values that differ from the commonest one, for a bootstrap
 DRAWS = 2000
 # The assumed correlation of rare values within a cluster, which they are too few to show. TAT-QA's is .142, and rare
@@ -77,7 +76,7 @@ def tail(clusters: int, values: int) -> float:
     """Share of draws that an interval leaves out at each side."""
     if clusters in (1, values):
         return TAIL
-    return float(norm.cdf(-math.sqrt(clusters / (clusters - 1)) * student.ppf(1 - TAIL, clusters - 1)))
+    return float(ndtr(-math.sqrt(clusters / (clusters - 1)) * stdtrit(clusters - 1, 1 - TAIL)))
 
 
 def are_few(values: Floats) -> bool:

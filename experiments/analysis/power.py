@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from experiments.analysis.intervals import TAIL, Clusters, cluster_totals
 from experiments.analysis.looks import anytime_test
@@ -118,7 +118,7 @@ class Design:
         by_seed = self.spread.graphs**2 / self.seeds
         variance = by_cluster + by_seed
         freedom = freedom_of(variance, by_cluster, len(self.sizes), by_trial=by_seed, trials=self.seeds)
-        return float(student.ppf([1 - TAIL, POWER], freedom).sum()) * math.sqrt(variance)
+        return float(stdtrit(freedom, [1 - TAIL, POWER]).sum()) * math.sqrt(variance)
 
     def _share(self, expected_verdict: str, difference: float, margin: float) -> float:
         verdicts = _verdicts(self, difference, margin)

@@ -6,8 +6,7 @@ from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import norm
-from scipy.stats import t as student
+from scipy.special import ndtr, stdtr, stdtrit
 
 from experiments.analysis.intervals import (
     DRAWS,
@@ -67,10 +66,10 @@ def paired_test(
     differences = np.asarray(a, dtype=np.float64) - np.asarray(b, dtype=np.float64)
     sums, _ = cluster_totals(differences, clusters)
     if are_few(differences):
-        p_worse = float(norm.sf(tango_z(differences, -margin, clusters)))
+        p_worse = float(ndtr(-tango_z(differences, -margin, clusters)))
     else:
         error, freedom = crossed_error(differences[None], clusters)
-        p_worse = float(student.sf((differences.mean() + margin) / error, freedom))
+        p_worse = float(stdtr(freedom, -(differences.mean() + margin) / error))
     return PairedTest(
         difference=float(differences.mean()),
         ci95=difference_interval(differences, seed, clusters, draws=min(draws, DRAWS)),
@@ -132,7 +131,7 @@ def crossed_test(
     error, freedom = crossed_error(values, clusters)
     p_value = _p_beyond(abs(mean), error, freedom)
     p_margin = _p_beyond(mean + margin, error, freedom)
-    half = float(student.ppf(1 - TAIL, freedom)) * error
+    half = float(stdtrit(freedom, 1 - TAIL)) * error
     low = max(-1.0, mean - half)
     high = min(1.0, mean + half)
     if are_few(means):
@@ -152,7 +151,7 @@ def crossed_test(
 def _p_beyond(distance: float, error: float, freedom: float) -> float:
     """Twice the probability that Student's t is beyond a distance from 0."""
     if error:
-        return 2 * float(student.sf(distance / error, freedom))
+        return 2 * float(stdtr(freedom, -distance / error))
     return 1.0 if distance <= 0 else 0.0
 
 

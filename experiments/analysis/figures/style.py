@@ -97,9 +97,9 @@ def save(figure: Figure, folder: Path, name: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     layout = figure.get_layout_engine()
     if layout is not None:
-        # Once for all formats.
+        # Once for all formats. Not "none", with which every format is drawn twice, once only to be laid out.
         layout.execute(figure)
-        figure.set_layout_engine("none")
+        figure.set_layout_engine(None)
     for suffix, metadata in UNDATED.items():
         figure.savefig(folder / f"{name}.{suffix}", metadata=metadata)
     return folder / f"{name}.png"

@@ -10,7 +10,6 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from scipy.stats import spearmanr
 
 from actors.messages import derive_seed
 from experiments.analysis.intervals import Clusters
@@ -212,6 +211,8 @@ def rank_correlation(a: npt.ArrayLike, b: npt.ArrayLike) -> float | None:
     first, second = (np.asarray(values, dtype=np.float64).round(9) for values in (a, b))
     if len(first) < 2 or not np.ptp(first) or not np.ptp(second):
         return None
+    from scipy.stats import spearmanr  # scipy.stats is slow to import, and every program imports this file
+
     return float(spearmanr(first, second).statistic)
 
 
