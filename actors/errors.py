@@ -91,6 +91,25 @@ def first_of(kind: type[E], group: BaseExceptionGroup[BaseException]) -> E | Non
     return None
 
 
+def reason(error: BaseException) -> str:
+    """Returns why something failed: an error's type and text, or the text alone of one raised on purpose.
+
+    A group of errors (from discussions side by side) is reduced to its first one.
+    """
+    if isinstance(error, BaseExceptionGroup):
+        error = first_of(UserError, error) or first_of(Exception, error) or error
+    text = " ".join(str(error).split())
+    return text if isinstance(error, AgoraError) else f"{type(error).__name__}: {text}".rstrip(": ")
+
+
+def one_line(error: Exception) -> str:
+    """Returns an error's text, without its type where the text is enough."""
+    line = reason(error)
+    if isinstance(error, (ValueError, OSError, ImportError)):
+        line = line.removeprefix(f"{type(error).__name__}: ")
+    return line
+
+
 def visible(text: str) -> str:
     """Replaces unprintable characters by their escapes, such as `\\x1b`, and keys.
 

@@ -41,9 +41,10 @@ def main(arguments: list[str]) -> int:
             return run_command()
         # Imported where they are needed: a refused argument does not wait for the rest.
         from experiments.config.loading import load_overrides
-        from experiments.config.references import check_machine
+        from experiments.config.references import check_installed, check_machine
 
         config, overrides = load_overrides(arguments)
+        check_installed()
         if not config.dry_run:
             check_machine(config)
         if config.uses_ray:

@@ -46,7 +46,13 @@ def show_help(topic: str, others: Sequence[str]) -> int:
 
 def call(word: str, *arguments: Any) -> int:
     """Calls the function of a command with its arguments. Returns the exit code."""
-    code: int = resolve_name(f"experiments.{COMMANDS[word]}")(*arguments)
+    try:
+        code: int = resolve_name(f"experiments.{COMMANDS[word]}")(*arguments)
+    except ModuleNotFoundError:
+        from experiments.config.references import check_installed
+
+        check_installed()
+        raise
     return code
 
 

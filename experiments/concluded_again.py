@@ -49,8 +49,7 @@ def _conclude_again(folder: str, options: Sequence[str], settings_of: Callable[[
     with sinks.failures() as failures:
         settings = settings_of(named_again(options, plan.config))
         with Tracker(run.path, asdict(plan.config), settings) as tracker:
-            titles_of = opened_run.evidence.store.titles
-            complete = plan.job.conclude(plan, run, opened_run.dataset, titles_of, tracker)
+            complete = plan.job.conclude(plan, run, opened_run.dataset, opened_run.titles(), tracker)
     for line in failures.lines:
         print(visible(line))
     return 0 if complete and not failures.lines else 1

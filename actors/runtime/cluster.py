@@ -13,13 +13,13 @@ from actors.messages import Role, Turn, TurnResult
 from actors.models import Model
 from actors.processes import collect_rarely
 from actors.runtime.head import connect, disconnect
-from actors.runtime.launcher import Launcher
+from actors.runtime.launcher import Launcher, OnEvent, ignore
 from actors.runtime.pool import RemotePool
 from actors.runtime.process import AgentProcess, Process, ReplicaProcess
 from actors.runtime.remote import RESTARTS, Actor, loss
 from actors.runtime.service_client import Client
 from actors.runtime.stateful import LearnerProcess, RemoteStateful
-from actors.runtime.supervision import START_S, OnEvent, ignore, supervise, wait_until_up, watch_head
+from actors.runtime.supervision import START_S, supervise, wait_until_up, watch_head
 from actors.settings import AgentSettings, RaySettings
 
 # Of the memory that Ray counts, in bytes. What asks for nothing at all is placed at random, whatever its strategy is.

@@ -10,13 +10,11 @@ from typing import Any
 
 from actors.agents.role_agent import RoleAgent
 from actors.completions.cache import Reuse
-from actors.errors import ClusterError, ModelGone, ModelLost
+from actors.errors import ClusterError, ModelGone, ModelLost, one_line
 from actors.messages import Abilities, Completion, Request, Role, Turn, TurnResult
 from actors.models import LazyModel, Model
 from actors.processes import collect_rarely
-from actors.runtime.launcher import Launcher, ModelPool
-from actors.runtime.remote import one_line
-from actors.runtime.supervision import OnEvent, ignore
+from actors.runtime.launcher import Launcher, ModelPool, OnEvent, ignore
 from actors.runtime.team import make_agent
 from actors.settings import AgentSettings
 

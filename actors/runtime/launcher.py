@@ -1,6 +1,6 @@
 """Launches agents over pools of replicas. Both runtimes do it in the same way, and differ in where all of it runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Generic, TypeVar
 
@@ -9,6 +9,12 @@ from actors.messages import Abilities, Role
 from actors.models import Model, abilities_of
 from actors.runtime.team import Agents, RoleSource, distinct_roles, instances_of
 from actors.settings import AgentSettings
+
+OnEvent = Callable[[str], None]
+
+
+def ignore(event: str) -> None:
+    """Drops an event."""
 
 
 class ModelPool:

@@ -14,7 +14,8 @@ from ray.exceptions import (
     RayTaskError,
 )
 
-from actors.errors import AgoraError, UserError, first_of
+from actors import errors
+from actors.errors import UserError, first_of
 from actors.runtime.channel import Address
 
 OUT_OF_MEMORY = "killed because memory ran out"
@@ -97,29 +98,23 @@ def own_host() -> str:
 
 def one_line(error: Exception) -> str:
     """Returns an error's text without Ray's traceback, and without its type where the text is enough."""
-    line = reason(error)
-    if isinstance(error, (ValueError, OSError, ImportError)) and not isinstance(error, RayError):
-        line = line.removeprefix(f"{type(error).__name__}: ")
-    return line
+    return reason(error) if isinstance(error, RayError) else errors.one_line(error)
 
 
 def reason(error: BaseException) -> str:
-    """Returns why something failed: an error's type and text, or the text alone of one raised on purpose.
-
-    A group of errors (from discussions side by side) is reduced to its first one.
-    """
+    """Returns why something failed, as `errors.reason`, without Ray's traceback and advice."""
     if isinstance(error, BaseExceptionGroup):
         error = first_of(UserError, error) or first_of(Exception, error) or error
     if isinstance(error, RayTaskError):
         # Its own text is the traceback in the other process.
         error = error.cause
-    text = " ".join(str(error).split())
-    if isinstance(error, RayActorError):
-        # Ray's text has many lines: one with the class, and the last with the reason and with advice.
-        lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
-        classes = [line.removeprefix("class_name: ") for line in lines if line.startswith("class_name: ")]
-        text = ": ".join([*classes, lines[-1].partition(" Some common causes")[0]])
-    return text if isinstance(error, AgoraError) else f"{type(error).__name__}: {text}".rstrip(": ")
+    if not isinstance(error, RayActorError):
+        return errors.reason(error)
+    # Ray's text has many lines: one with the class, and the last with the reason and with advice.
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
+    classes = [line.removeprefix("class_name: ") for line in lines if line.startswith("class_name: ")]
+    text = ": ".join([*classes, lines[-1].partition(" Some common causes")[0]])
+    return f"{type(error).__name__}: {text}".rstrip(": ")
 
 
 def loss(error: Exception) -> str:

@@ -4,13 +4,13 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable
 from contextlib import suppress
 
 from ray.exceptions import NodeDiedError, OutOfMemoryError, RayActorError, RayError
 
 from actors.errors import ClusterError, ModelLost
 from actors.processes import kills, low_limits
+from actors.runtime.launcher import OnEvent
 from actors.runtime.remote import OUT_OF_MEMORY, RESTARTS, Actor, loss, one_line
 
 START_S = 120.0  # all comes up, unless there is a model to load that takes longer
@@ -25,11 +25,6 @@ HUNG = "hung"
 LOST = "was lost"
 
 LOG = logging.getLogger(__name__)
-OnEvent = Callable[[str], None]
-
-
-def ignore(event: str) -> None:
-    """Drops an event."""
 
 
 async def wait_until_up(actor: Actor, starts: float = STARTS) -> Actor:

@@ -6,9 +6,10 @@ and no service is contacted. Indexes that the run's cache lacks are made again i
 
 import shutil
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
@@ -16,7 +17,8 @@ from typing import Any
 from actors.errors import UserError
 from experiments.config import loading, saved
 from experiments.config.references import at_home, check_named_again, check_outside
-from experiments.datasets.item import Item
+from experiments.datasets.item import Item, TitlesOf
+from experiments.evidence.evidence import Evidence
 from experiments.evidence.extraction import CAPTIONS, GRAPH, Step, captioned, extracted_file, read_extracted, statements
 from experiments.evidence.library import LabelledLibrary, open_web, triples_given
 from experiments.jobs import JOBS
@@ -65,12 +67,28 @@ class OpenedRun:
         self._folder = Path(mkdtemp())
         weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         self.cache = Path(str(config.cache))
-        cache = self.cache if self.cache.is_dir() else self._folder
-        self.dataset = open_dataset(self.plan, cache)
-        self.evidence = open_evidence(self.plan, self.dataset, cache)
+        self._open_cache = self.cache if self.cache.is_dir() else self._folder
+        self.dataset = open_dataset(self.plan, self._open_cache)
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """The run's evidence, over its index."""
+        evidence = open_evidence(self.plan, self.dataset, self._open_cache)
         if CAPTIONS in self.plan.extraction:
-            store = self.evidence.store.of(captioned(self.dataset.corpus, self._extracted(CAPTIONS)))
-            self.evidence = replace(self.evidence, store=store)
+            extracted = self._extracted(CAPTIONS, evidence)
+            evidence = replace(evidence, store=evidence.store.of(captioned(self.dataset.corpus, extracted)))
+        return evidence
+
+    def titles(self) -> TitlesOf:
+        """Returns what finds titles of sources: the index, or the data set where LanceDB is not installed."""
+        if find_spec("lancedb"):
+            return self.evidence.store.titles
+
+        def titles_of(ids: Collection[str]) -> dict[str, str]:
+            titles = {source.id: source.title for source in self.dataset.corpus() if source.id in ids}
+            return dict(sorted(titles.items()))  # as the index has them
+
+        return titles_of
 
     @cached_property
     def library(self) -> LabelledLibrary:
@@ -80,11 +98,12 @@ class OpenedRun:
             items = self.dataset.evaluate()
         extracted_statements = BY_RULES
         if GRAPH in self.plan.extraction:
-            extracted_statements = statements(self.evidence.store.everything(), self._extracted(GRAPH))
+            extracted = self._extracted(GRAPH, self.evidence)
+            extracted_statements = statements(self.evidence.store.everything(), extracted)
         # The recording is copied: opening it cuts a line that a running process may be writing.
         web = open_web(self.plan.config.retrieval, self._folder, self.run.path)
         return LabelledLibrary(self.evidence, items, web, triples_given(self.dataset), extracted_statements)
 
-    def _extracted(self, step: Step) -> Any:
-        cache = self.evidence.store.folder.parent
+    def _extracted(self, step: Step, evidence: Evidence) -> Any:
+        cache = evidence.store.folder.parent
         return read_extracted(extracted_file(cache, step, identity(self.plan.config, step)))

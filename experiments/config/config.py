@@ -126,7 +126,7 @@ class Config:
         """True if the run starts a local Ray or joins a cluster."""
         discusses = self.job not in ("recall", "planted") and not self.dry_run
         # The trials of a sweep are Ray's processes, wherever their agents are.
-        return discusses and (self.runtime == "ray" or self.is_sweep)
+        return discusses and (self.sweep.start if self.is_sweep else self.runtime == "ray")
 
     @property
     def replays(self) -> bool:
@@ -180,7 +180,18 @@ class Config:
 
 
 # None of these changes an answer.
-HOW_IT_RUNS = ("concurrency", "figures", "runtime", "ray", "wandb", "completions", "costs", "cache", "failures")
+HOW_IT_RUNS = (
+    "concurrency",
+    "figures",
+    "runtime",
+    "ray",
+    "wandb",
+    "completions",
+    "costs",
+    "cache",
+    "failures",
+    "sweep.start",
+)
 # Neither do these of a model.
 _OF_A_MODEL = """replicas capacity gpus hang_s key_env timeout_s retries requests_per_minute
     tokens_per_minute""".split()

@@ -24,6 +24,7 @@ from experiments.config.keys import AXES, POINTS, check_key, declared, set_by
 from experiments.evidence.retrieval_settings import SERPER_KEY
 from experiments.records.start import program
 
+OF_RUNS = ("autogen_agentchat", "lancedb", "ray", "sklearn", "torch", "wandb")  # not needed to read results
 LIBRARIES = {"vllm": "vllm", "encoders": "sentence_transformers", "hub": "datasets"}  # by the project's extras
 MODEL_EXTRAS = {backend.name: backend.extra for backend in BACKENDS}
 
@@ -186,6 +187,16 @@ def check_secrets(config: Config) -> None:
             raise UserError(f"{leaf.named_as} is not the name of an environment variable; export the key under one")
         if any(key in leaf.value for key in keys):
             raise UserError(f"{leaf.named_as} holds a key itself; leave it in the environment variable of key_env")
+
+
+def check_installed() -> None:
+    """Raises UserError where libraries of runs are missing, as in an installation that reads results."""
+    missing = [name for name in OF_RUNS if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UserError(
+            f"not installed: {', '.join(missing)}; this installation reads results and starts no run: `pip install "
+            "agora-mm`, or `pip install .` in a checkout, installs the rest"
+        )
 
 
 def check_machine(config: Config) -> None:

@@ -5,7 +5,6 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 
-from actors.runtime.cluster import Cluster
 from actors.runtime.head import JOIN_S
 from actors.runtime.inline import Inline
 from actors.runtime.runtime import Runtime
@@ -19,6 +18,8 @@ def runtime_started(config: Config, progress: Progress, trials: bool = False) ->
     """Starts the runtime for a block. Processes of `trials` are Ray's. Signals are handled as before afterwards."""
     with ExitStack() as started:
         if config.runtime == "ray" or trials:
+            from actors.runtime.cluster import Cluster  # it imports Ray
+
             address = config.ray.address
             where = "on this machine" if address is None else f"at {address}, {JOIN_S:g} s at most"
             bar = progress.phase("starting Ray" if address is None else "joining Ray", total=1, note=where)

@@ -3,25 +3,22 @@
 Every trial is an ordinary run folder in `trials/`; `trials.jsonl` has a TrialResult per finished trial.
 """
 
-import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from anyio.from_thread import start_blocking_portal
 
 from actors.errors import ClusterError, ModelGone, StoreError, UserError, visible
 from actors.runtime.runtime import Runtime
 from experiments.config import references
-from experiments.config.config import may_change
-from experiments.config.saved import read, save
 from experiments.records.progress import Bar, Progress
 from experiments.records.recorder import SCORES, RunFolder
-from experiments.records.trials import RESULTS, TRIALS, TrialResult, read_results, results_written, wait_for_writer
+from experiments.records.trials import TRIALS, TrialResult, results_written, wait_for_writer
 from experiments.running import inputs, launching, model_record, runtime_start
 from experiments.sweeps.expansion import Sweep, Trial, groups
 from experiments.sweeps.planted_learners import conclude_learners, explore_planted
 from experiments.sweeps.sweep_results import conclude_sweep
+from experiments.sweeps.trial_folders import add_trials_run_alone, finished_trials, write_trials
 from experiments.sweeps.trial_steps import Report
 
 TRIAL_PROCESS_ACTORS = 3  # idle actors that take as much memory as a trial's process
@@ -31,13 +28,20 @@ OUTLIVE_S = 30.0  # seconds that processes of a killed sweep get to end
 def run_sweep(sweep: Sweep, folder: RunFolder) -> bool:
     """Runs the unfinished trials of a sweep, and sums up all of it. Returns False where trials have failed for good.
 
-    Raises UserError for anything that the user can put right; finished trials stay and the sweep can be resumed.
+    With `sweep.start=false` it only writes the folders of the trials. Raises UserError for anything that the user can
+    put right; finished trials stay and the sweep can be resumed.
     """
+    if not sweep.config.sweep.start:
+        write_trials(sweep, folder.path)
+        print(f"{len(sweep.trials)} trials are written in {visible(str(folder.path / TRIALS))}, and none is started")
+        return True
+
     planted_outcomes = explore_planted(sweep.planted, folder.path) if sweep.planted else []
     failures: Mapping[str, str] = {}
     with results_written(folder.path) as add_result:
         write_trials(sweep, folder.path)
         finished = finished_trials(folder.path, sweep.trials)
+        finished |= add_trials_run_alone(folder.path, sweep.trials, add_result, finished)
         unfinished = {trial.name: trial for trial in sweep.trials if trial.name not in finished}
         for name in unfinished:
             wait_for_writer(folder.path / TRIALS / name / SCORES, OUTLIVE_S)
@@ -53,57 +57,6 @@ def run_sweep(sweep: Sweep, folder: RunFolder) -> bool:
     for name, reason in failures.items():
         print(visible(f"failed: {name}: {reason}"))
     return not failures
-
-
-def write_trials(sweep: Sweep, folder: Path) -> None:
-    """Writes a run folder for each trial. All of them are one group in W&B."""
-    for trial in sweep.trials:
-        config_file = folder / TRIALS / trial.name / "config.yaml"
-        config_file.parent.mkdir(parents=True, exist_ok=True)
-        trial.config.wandb.group = sweep.config.wandb.group or folder.name
-        if config_file.exists():
-            saved_settings = read(config_file).by_key
-            settings = trial.config.by_key
-            if saved_settings == settings:
-                continue
-            check_unchanged(trial.name, saved_settings, settings)
-        # The process that runs a trial reads this file and imports what it names: it is always the sweep's own.
-        save(trial.config, config_file)
-
-
-def check_unchanged(trial_name: str, saved_settings: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
-    """Raises UserError where a trial that has begun would get another configuration, as it must not."""
-    changed = []
-    for key in sorted({*saved_settings, *settings}):
-        if saved_settings.get(key) != settings.get(key) and not may_change(key):
-            changed.append(key)
-    if changed:
-        raise UserError(
-            f"trial {trial_name}: its config.yaml has another {', '.join(changed[:3])} than its sweep gives it; "
-            "restore the file from a copy, or start a new sweep"
-        )
-
-
-def finished_trials(folder: Path, trials: Sequence[Trial]) -> set[str]:
-    """Names of the trials that have ended. Raises UserError for a result that is of no trial of the sweep."""
-    trials_by_name = {trial.name: trial for trial in trials}
-    names: set[str] = set()
-    for result in read_results(folder, stopped=True):
-        trial = trials_by_name.get(result.name)
-        if trial is None:
-            raise UserError(f"{folder / RESULTS}: the sweep has no trial {result.name!r}; start a new sweep")
-
-        fault = ""
-        # As JSON holds them.
-        seed, values = json.loads(json.dumps([trial.seed, trial.values]))
-        if result.name in names:
-            fault = "is there twice"
-        elif result.seed != seed or result.values != values:
-            fault = "has another seed or other values"
-        if fault:
-            raise UserError(f"{folder / RESULTS}: {result.name} {fault}; restore the file, or start a new sweep")
-        names.add(result.name)
-    return names
 
 
 def run_unfinished(

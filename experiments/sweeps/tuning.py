@@ -26,8 +26,8 @@ from ray.tune.schedulers import ASHAScheduler
 
 from actors import secrets
 from actors.errors import ClusterError
+from actors.runtime.launcher import OnEvent
 from actors.runtime.remote import OUT_OF_MEMORY
-from actors.runtime.supervision import OnEvent
 from actors.watcher import Watcher
 from experiments.config.setting_groups import SweepSettings
 from experiments.records.checkpoint import LEARNING

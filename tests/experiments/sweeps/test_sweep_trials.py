@@ -15,9 +15,12 @@ from experiments.config.loading import experiments, load
 from experiments.jobs import plan_of
 from experiments.planning.plan import Plan
 from experiments.records.recorder import RunFolder
-from experiments.records.trials import RESULTS, TrialResult, read_results, results_written
+from experiments.records.trials import RESULTS, TRIALS, TrialResult, read_results, results_written
 from experiments.sweeps.expansion import Trial, expand, groups, plan_sweep
 from experiments.sweeps.sweep import run_sweep
+from experiments.sweeps.trial_folders import add_trials_run_alone
+from run import main
+from tests.support.sessions import run_folder
 from tests.support.topologies import SYSTEMS as PAPERS
 from tests.support.words import joined
 
@@ -163,6 +166,24 @@ def test_the_paper_s_other_systems_are_attacked_beside_the_team_in_every_agent_t
         assert attacked[name, "none"] == []
         assert set(attacked[name, "input"]) == set(attacked[name, "response"]) == agents
     assert attacked["m3prune", "response"] == attacked["effects", "input"] == list(range(9))
+
+
+def test_trials_that_were_run_by_themselves_are_results_of_the_sweep(tmp_path: Path) -> None:
+    words = ["methods=[single,full]", "data.limit=2", "runtime=inline", "wandb.mode=disabled", "figures=false"]
+    words += ["sweep.seeds=3", "sweep.start=false", f"output={tmp_path}"]
+    assert main(["experiment=mmqa_prune", *words]) == 0
+    folder = run_folder(tmp_path)
+    first, second, last = sorted((folder / TRIALS).iterdir())
+    assert not (folder / RESULTS).exists()
+    for trial in (first, second):
+        assert main([f"resume={trial}"]) == 0
+    sweep = plan_sweep(load([f"resume={folder}", "sweep.start=true"]))
+    with results_written(folder) as add_result:
+        assert add_trials_run_alone(folder, sweep.trials, add_result, finished=[]) == {first.name, second.name}
+    assert main([f"resume={last}"]) == 0
+    assert run_sweep(sweep, RunFolder(folder))
+    assert [result.name for result in read_results(folder)] == [first.name, second.name, last.name]
+    assert json.loads((folder / "sweep.json").read_text())
 
 
 def result(name: str, **more: Any) -> TrialResult:
