@@ -36,6 +36,7 @@ class Arm:
     tokens, seconds: of each trial, tokens (prompt and completion) and seconds per question, NaN where they were not
         recorded.
     measures: the method's row in the metrics.json of each trial.
+    group: the name of its discussions in the page of its run, where there is one run.
     """
 
     method: str
@@ -44,6 +45,7 @@ class Arm:
     tokens: tuple[float, ...] = ()
     seconds: tuple[float, ...] = ()
     measures: tuple[Metrics, ...] = ()
+    group: str = ""
 
     @property
     def mean(self) -> float:

@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from actors.errors import UserError
 from experiments.analysis.embedded import Embedded
+from experiments.analysis.marks import Mark, read_marks
 from experiments.analysis.result_table import ResultTable
 from experiments.records.run_files import read_whole
 
@@ -37,6 +38,15 @@ SCRIPTS = (
 
 
 @dataclass(frozen=True, slots=True)
+class Picture:
+    """Figure in a page. `data` is its address without the scheme; `marks` explain parts of it."""
+
+    caption: str
+    data: str
+    marks: Sequence[Mark] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Section:
     """Part of a report, shown in the order of its fields."""
 
@@ -44,7 +54,7 @@ class Section:
     warnings: Sequence[str] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     tables: Sequence[ResultTable] = ()
-    pictures: Sequence[tuple[str, str]] = ()  # captions, and addresses of data without their scheme
+    pictures: Sequence[Picture] = ()
     text: str = ""
     discussions: Embedded | None = None
     learned: str = ""  # packed graphs over the steps of their training
@@ -61,9 +71,10 @@ def figures_section(paths: Sequence[Path]) -> Section:
 
     Names in a warning what is not shown: figures behind the first `MOST_PICTURES`, and those that cannot be read.
     """
-    pictures: list[tuple[str, str]] = []
+    shown: list[Picture] = []
     warnings: list[str] = []
     for path in paths[:MOST_PICTURES]:
+        marks_path = path.with_suffix(".json")
         kind = "png"
         # An SVG stays sharp at any zoom. It is embedded as an image, where a browser runs no script of it.
         if path.with_suffix(".svg").exists():
@@ -71,13 +82,14 @@ def figures_section(paths: Sequence[Path]) -> Section:
             kind = "svg+xml"
         try:
             content = base64.b64encode(read_whole(path)).decode()
+            marks = read_marks(marks_path) if marks_path.exists() else []
         except UserError as error:
             warnings.append(str(error))
         else:
-            pictures.append((path.stem.replace("-", " "), f"image/{kind};base64,{content}"))
+            shown.append(Picture(path.stem.replace("-", " "), f"image/{kind};base64,{content}", marks))
     if len(paths) > MOST_PICTURES:
         warnings.append(f"These are the first {MOST_PICTURES} of {len(paths):,} figures.")
-    return Section("Figures", warnings, pictures=pictures)
+    return Section("Figures", warnings, pictures=shown)
 
 
 def page(

@@ -40,6 +40,7 @@ class Browser {
     addEventListener("hashchange", () => this.route());
     addEventListener("keydown", (event) => this.key(event));
     addEventListener("click", ({ target }) => {
+      if (target.closest(".drawing a")) document.getElementById("discussions").scrollIntoView();
       const { cell, versus } = target.closest("button")?.dataset ?? {};
       if (cell) this.choose({ cell: this.filters.get("cell") === cell ? "" : cell });
       if (versus) this.choose({ versus, group: this.current.group });

@@ -18,7 +18,10 @@ from experiments.analysis.scores import FinishedRun
 from experiments.records.recorder import RunFolder
 from experiments.records.trials import TrialResult
 
-ATTACKED = "attacked"  # the setting of a run's own arms, next to its evaluations without the attack
+# Where a run with an attack is evaluated without it as well.
+EVALUATION = "evaluation"
+ATTACKED = "attacked"
+CLEAN = "not attacked"
 
 Figures = dict[str, Figure | None]  # by name; None is not drawn
 
@@ -44,15 +47,14 @@ def draw_run(run: RunFolder, metrics: Metrics, timed: bool = False) -> list[Path
     arms = {}
     for arm in arms_of_trials([FinishedRun(run, metrics=metrics)]):
         if rows[arm.method]["utility"] is not None and arm.method not in controls:
-            arms[arm.method] = arm
+            arms[arm.method] = replace(arm, group=arm.method)
     clean_arms = []
     for method, twin in metrics.get("clean", {}).items():
         if twin in arms:
-            clean_arms.append(replace(arms.pop(twin), method=method, values={KIND: UNATTACKED[0]}))
+            clean_arms.append(replace(arms.pop(twin), method=method, values={EVALUATION: CLEAN}))
     if clean_arms:
-        attacked_arms = [replace(arm, values={KIND: ATTACKED}) for arm in arms.values()]
-        kinds = {KIND: [UNATTACKED[0], ATTACKED]}
-        figures["attacked-and-clean"] = by_setting(attacked_arms + clean_arms, kinds, metric)
+        attacked_arms = [replace(arm, values={EVALUATION: ATTACKED}) for arm in arms.values()]
+        figures["attacked-and-clean"] = by_setting(attacked_arms + clean_arms, {EVALUATION: [CLEAN, ATTACKED]}, metric)
     figures |= _costs(list(arms.values()), metric, timed)
     return _save(figures, run.figures)
 

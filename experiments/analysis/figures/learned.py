@@ -7,6 +7,7 @@ from itertools import pairwise, product
 import networkx as nx
 import numpy as np
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 from matplotlib.colors import ListedColormap
@@ -16,6 +17,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from experiments.analysis.figures import style
+from experiments.analysis.figures.marks import MarkedFigure, discussions_of, mark
 from experiments.analysis.grouping import grouped
 from experiments.records.recorder import RunFolder
 from experiments.records.records import LearningStep
@@ -28,6 +30,7 @@ EDGES_LEFT = "edges left"
 # A step has few questions, so that utility jumps between 0 and 1: its mean over the last WINDOW steps is drawn.
 AVERAGED = ("utility", "objective")
 WINDOW = 10
+MOST_STEPS = 60  # marked in a panel
 
 
 def edge_heatmaps(run: RunFolder) -> dict[str, Figure]:
@@ -45,7 +48,7 @@ def edge_heatmaps(run: RunFolder) -> dict[str, Figure]:
     figures = {}
     for kind in snapshots[0][0].probabilities if snapshots else ():
         name = kind.replace(", ", "-").replace(" ", "-")
-        figures[f"edges-{name}"] = _edge_heatmap(kind, snapshots)
+        figures[f"edges-{name}"] = _edge_heatmap(run, kind, snapshots)
     return figures
 
 
@@ -54,12 +57,12 @@ def _matrix(step: LearningStep, kind: str) -> Floats:
     return np.array(step.probabilities[kind], dtype=float)
 
 
-def _edge_heatmap(kind: str, stages: Sequence[Sequence[LearningStep]]) -> Figure:
+def _edge_heatmap(run: RunFolder, kind: str, stages: Sequence[Sequence[LearningStep]]) -> Figure:
     """Draws a panel for each step, a stage in each row. The first step of a stage is its start."""
     names = style.agent_names(stages[0][0].agents)
     room = LETTER * max(map(len, names), default=0)
     side = (style.PAGE - 1.1 - room) / MOMENTS
-    figure = Figure(figsize=(style.PAGE, 0.65 + room + (side + 0.3) * len(stages)), layout="compressed")
+    figure = MarkedFigure(style.PAGE, 0.65 + room + (side + 0.3) * len(stages), layout="compressed")
     panels = figure.subplots(len(stages), MOMENTS, squeeze=False)
 
     # Only a stage's start adds edges; later steps can only lose them. Edges of earlier stages stay in, so that one
@@ -72,6 +75,7 @@ def _edge_heatmap(kind: str, stages: Sequence[Sequence[LearningStep]]) -> Figure
             panel.set_visible(False)
         for panel, step in zip(row, steps, strict=False):
             image = _draw_edges(panel, step, kind, present=present)
+            _mark_edges(panel, step, kind, present, link=discussions_of(f"{run.name}.train-{step.stage}"))
             panel.set(xlabel="receiver", ylabel=f"stage {step.stage}: sender")
             panel.label_outer()
 
@@ -91,6 +95,17 @@ def _edge_heatmap(kind: str, stages: Sequence[Sequence[LearningStep]]) -> Figure
         ncols=2,
     )
     return figure
+
+
+def _mark_edges(panel: Axes, step: LearningStep, kind: str, present: Bools, link: str) -> None:
+    values = _matrix(step, kind)
+    if len(values) > style.NAMED_AGENTS:
+        return
+    names = style.agent_names(step.agents)
+    for row, column in np.argwhere(present).tolist():
+        probability = f"{values[row, column]:.2f}" if np.isfinite(values[row, column]) else "pruned"
+        text = f"stage {step.stage}, step {step.step}, {names[row]} to {names[column]}: {probability}"
+        mark(panel, text, column + 0.5, row + 0.5, width=1, height=1, link=link)
 
 
 def _draw_edges(panel: Axes, step: LearningStep, kind: str, present: Bools) -> QuadMesh:
@@ -135,42 +150,57 @@ def _draw_edges(panel: Axes, step: LearningStep, kind: str, present: Bools) -> Q
 
 
 def learning_curves(run: RunFolder) -> Figure | None:
-    """Draws a panel per term of the objective, and one for the edges left. None where nothing was learned."""
-    points = []
+    """Draws a panel per term of the objective, and one per kind of edge for the edges left.
+
+    None where nothing was learned. A term with the same value in all steps has no panel; the legend states it.
+    """
+    points: list[tuple[int, int, int, str, str, float]] = []
     # Counted over all records: a step's own number starts again with each stage.
     for place, step in enumerate(run.learning()):
-        points += [(place, step.stage, name, name, value) for name, value in step.terms.items()]
-        points += [(place, step.stage, EDGES_LEFT, name, value) for name, value in step.edges.items()]
+        points += [(place, step.stage, step.step, name, "", value) for name, value in step.terms.items()]
+        for name, value in step.edges.items():
+            # "text>visual spatial": lines of one pair of modalities look the same in both panels.
+            pair, _, kind = name.rpartition(" ")
+            points.append((place, step.stage, step.step, f"{kind} {EDGES_LEFT}", pair, value))
     if not points:
         return None
-    table = pd.DataFrame(points, columns=["place", "stage", "panel", "curve", "value"])
+    table = pd.DataFrame(points, columns=["place", "stage", "step", "panel", "curve", "value"])
     stage_starts = table.drop_duplicates("stage")["place"]
+    pairs = [pair for pair in dict.fromkeys(table["curve"]) if pair]
 
-    panels = table.groupby("panel", sort=False)
+    panels = {}
+    unchanged = []
+    for title, curves in table.groupby("panel", sort=False):
+        if curves["value"].nunique() == 1 and not str(title).endswith(EDGES_LEFT):
+            unchanged.append(f"{title} = {curves['value'].iloc[0]:g}".replace("_", " "))
+        else:
+            panels[str(title)] = curves
+
     # One more place than panels, the last, for the legend of the edges.
     figure, grid = style.panels(len(panels) + 1, 3, height=1.3, sharex=True)
     legend = grid[-1]
     legend.set_axis_off()
-    for axes, (title, curves) in zip(grid, panels, strict=False):
+    handles: dict[str, Artist] = {}
+    for axes, (title, curves) in zip(grid, panels.items(), strict=False):
         window = WINDOW if title in AVERAGED else 1
-        for number, (name, curve) in enumerate(curves.groupby("curve", sort=False)):
-            _draw_curve(axes, number, str(name), curve=curve, window=window)
+        for pair, curve in curves.groupby("curve", sort=False):
+            number = pairs.index(pair) if pair else 0
+            _draw_curve(axes, number, str(pair), curve=curve, window=window)
         for start in stage_starts[1:]:
             # Between the last step of one stage and the first of the next.
             axes.axvline(start - 0.5, color="#888888", linewidth=0.8, linestyle=":")
-        heading = f"{title}, mean of {WINDOW} steps" if title in AVERAGED else str(title)
+        heading = f"{title}, mean of {WINDOW} steps" if title in AVERAGED else title
         axes.set_title(heading.replace("_", " "), loc="left")
         # Shared axes label the lowest row only, and that row may end before this column.
         axes.tick_params(labelbottom=True)
         axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
         style.plain(axes)
-        if title == EDGES_LEFT:
-            legend.legend(
-                *axes.get_legend_handles_labels(),
-                loc="upper left",
-                title=EDGES_LEFT,
-                alignment="left",
-            )
+        _mark_steps(axes, title.replace("_", " "), curves, run)
+        pair_handles, pair_labels = axes.get_legend_handles_labels()
+        handles |= dict(zip(pair_labels, pair_handles, strict=True))
+    legend.legend(list(handles.values()), list(handles), loc="upper left", title=EDGES_LEFT, alignment="left")
+    if unchanged:
+        figure.supylabel(f"the same in all steps: {', '.join(unchanged)}", fontsize=style.SMALL)
     figure.supxlabel("training step (dotted line: the next stage begins)")
     return figure
 
@@ -184,8 +214,34 @@ def _draw_curve(axes: Axes, number: int, name: str, curve: pd.DataFrame, window:
             linewidth=1,
             color=style.colour(number),
             linestyle=style.nth(style.LINES, number),
+            # Gaps in front of whole lines, so that equal curves are both seen.
+            zorder=2 + number % len(style.LINES) / 10,
             label=style.new_label(axes, name),
         )
+
+
+def _mark_steps(axes: Axes, title: str, curves: pd.DataFrame, run: RunFolder) -> None:
+    """Marks the values at each step, or at every n-th of many, with a link to its first discussion."""
+    interval = math.ceil(curves["place"].nunique() / MOST_STEPS)
+    for place, values in list(curves.groupby("place"))[::interval]:
+        first = values.iloc[0]
+        lines = [f"{curve} {value:g}".strip() for curve, value in zip(values["curve"], values["value"], strict=True)]
+        mark(
+            axes,
+            f"stage {first['stage']}, step {first['step']}, {title}: {', '.join(lines)}",
+            place,
+            width=interval,
+            link=_discussion_of(run, int(first["stage"]), int(first["step"])),
+        )
+
+
+def _discussion_of(run: RunFolder, stage: int, step: int) -> str:
+    """Links to the first discussion of a step, or to all of its stage. All steps of a stage have equally many."""
+    phase = f"train-{stage}"
+    steps = max((record.step for record in run.learning() if record.stage == stage), default=0)
+    per_step = run.count(phase) // max(1, steps)
+    key = str((step - 1) * per_step + 1) if step and per_step else ""
+    return discussions_of(f"{run.name}.{phase}", key)
 
 
 def running_mean(values: Sequence[float], window: int = WINDOW) -> list[float]:
@@ -278,6 +334,9 @@ def draw_graph(
             font_size=style.SMALL,
             ax=ax,
         )
+    for agent, (x, y) in places.items():
+        name = step.agents[agent].replace("_", " ")
+        mark(ax, f"{agent + 1} {name}{' (attacked)' if agent in compromised else ''}", x, y)
     ax.set_title(f"{graph.number_of_edges()} edges")
     ax.set_aspect("equal")
     ax.margins(0.15)

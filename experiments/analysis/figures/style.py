@@ -22,14 +22,15 @@ from matplotlib.figure import Figure
 from matplotlib.rcsetup import cycler
 
 from actors.errors import UserError
+from experiments.analysis.figures.marks import MarkedFigure, mark, write_marks
 from experiments.config.setting_groups import is_style_file
 
 # Figures are drawn at their printed size, so that text is not scaled.
 COLUMN, PAGE = 3.3, 6.9  # widths in inches
 SMALL, NORMAL = 7, 8  # points
 DPI = 220
-# Okabe and Ito's palette for any colour vision; the yellow comes last, because it is faint on white.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+# Okabe and Ito's palette for any colour vision, with its faint yellow last, and grey for a ninth series.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442", "#808080")
 LINES = ("-", "--", "-.", ":")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 HATCHES = ("", "////", "....", "\\\\\\\\", "xxxx", "----", "++++", "oooo")
@@ -93,7 +94,10 @@ def own_style(name: str) -> dict[Any, Any]:
 
 
 def save(figure: Figure, folder: Path, name: str) -> Path:
-    """Saves `name`.pdf, .svg and .png. Equal data give equal files: none has a date. Returns the PNG's path."""
+    """Saves `name`.pdf, .svg and .png, and its marks as `name`.json. Returns the PNG's path.
+
+    Equal data give equal files: none has a date.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     layout = figure.get_layout_engine()
     if layout is not None:
@@ -102,6 +106,7 @@ def save(figure: Figure, folder: Path, name: str) -> Path:
         figure.set_layout_engine(None)
     for suffix, metadata in UNDATED.items():
         figure.savefig(folder / f"{name}.{suffix}", metadata=metadata)
+    write_marks(figure, folder / f"{name}.json")
     return folder / f"{name}.png"
 
 
@@ -134,7 +139,7 @@ def panels(
     """Makes a page-wide figure of `count` panels. Each is `height` inches high; a row has `columns` at most."""
     columns = min(columns, count)
     rows = math.ceil(count / columns)
-    figure = Figure(figsize=(PAGE, 0.5 + height * rows), layout="constrained")
+    figure = MarkedFigure(PAGE, 0.5 + height * rows)
     grid = list(figure.subplots(rows, columns, squeeze=False, **options).flat)
     for axes in grid[count:]:
         axes.set_axis_off()
@@ -205,7 +210,10 @@ def bars(
     width: float,
     label: str = "",
 ) -> None:
-    """Draws the i-th method's bars in its colour and hatching."""
+    """Draws the i-th method's bars in its colour and hatching. Those with a label are marked."""
+    for x, height in zip(xs, heights, strict=True):
+        if label and math.isfinite(height):
+            mark(axes, f"{label}: {height:.4g}", x, height / 2, width=width, height=height)
     axes.bar(
         xs,
         heights,

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 
 from experiments.analysis.compare import KIND, POSITION, UNATTACKED, Arm, arms_by_method, is_number
 from experiments.analysis.figures import style
+from experiments.analysis.figures.marks import discussions_of, mark
 from experiments.analysis.result_table import short_keys, shown
 
 MANY = 12  # more values than this on one axis are no cells of a heat map, and not all written at an axis
@@ -96,6 +97,7 @@ def _heat_map(axes: Axes, arms: Sequence[Arm], keys: Keys, scale: Normalize) -> 
         x = columns.index(shown(arm.values[across]))
         means[y, x] = arm.mean
         low, high = arm.ci95
+        mark(axes, _explained(arm), x + 0.5, y + 0.5, width=1, height=1, link=discussions_of(arm.group))
         axes.text(
             x + 0.5,
             y + 0.5,
@@ -181,6 +183,8 @@ def _points(
     lows = [arm.ci95[0] for arm in arms]
     highs = [arm.ci95[1] for arm in arms]
     colour = style.colour(number)
+    for x, arm in zip(xs, arms, strict=True):
+        mark(axes, _explained(arm), x, arm.mean, link=discussions_of(arm.group))
     axes.vlines(xs, lows, highs, color=colour, linewidth=0.8, alpha=opacity)
     axes.plot(
         xs,
@@ -193,6 +197,12 @@ def _points(
         markeredgewidth=0,
         label=style.new_label(axes, label),
     )
+
+
+def _explained(arm: Arm) -> str:
+    """Says what a point of a figure is."""
+    low, high = arm.ci95
+    return f"{arm.name}: {arm.mean:.3f} (95% interval {low:.3f} to {high:.3f})"
 
 
 def _trials(

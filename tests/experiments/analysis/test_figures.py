@@ -1,6 +1,7 @@
 """A run's figures are drawn from its records: the right steps and edges, every method's name, and the same bytes."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ from experiments.analysis.figures.learned import (
 from experiments.analysis.figures.style import COLOURS, PAGE, SMALL, colour, drawing, own_style, save
 from experiments.analysis.figures.sweeps import draw_against_tokens, utility_against_tokens
 from experiments.analysis.figures.systems import DEBATE, by_paths, changes, condensation, path_arms
+from experiments.analysis.marks import read_marks
 from experiments.analysis.run_facts import Metrics
 from experiments.analysis.scores import FinishedRun, read_trials
 from experiments.analysis.summary import summarise
@@ -34,9 +36,9 @@ from experiments.config.config import flat
 from experiments.config.loading import load
 from experiments.config.saved import save as save_config
 from experiments.datasets.item import Item, Score
-from experiments.records.recorder import Recorder, RunFolder
+from experiments.records.recorder import LearningRecorder, Recorder, RunFolder
 from experiments.records.trials import RESULTS, TRIALS, TrialResult
-from tests.support.fake_run import AGENTS, FACTS, MODALITIES, item, make_run
+from tests.support.fake_run import AGENTS, FACTS, MODALITIES, item, learning_step, make_run
 from tests.support.fake_sweep import draw
 from tests.support.paths import ROOT
 from topologies.systems.bdog import MODERATOR, OPPONENT, PROPONENT, SOLO
@@ -105,7 +107,7 @@ def test_learning_curves_show_every_term_and_do_not_join_the_stages(run: RunFold
     figure = learning_curves(run.learned("m3prune"))
     assert figure is not None
     shown = {axes.get_title(loc="left"): axes for axes in figure.axes}
-    assert [title.partition(",")[0] for title in shown][:4] == ["utility", "rank", "align", "edges left"]
+    assert [title.partition(",")[0] for title in shown][:4] == ["utility", "rank", "align", "spatial edges left"]
     title, utility = next((title, axes) for title, axes in shown.items() if title.startswith("utility"))
     assert [list(line.get_xdata()) for line in utility.lines[:2]] == [list(range(7)), list(range(7, 14))]
     # Utility is averaged, the others are not, and a title tells.
@@ -113,6 +115,34 @@ def test_learning_curves_show_every_term_and_do_not_join_the_stages(run: RunFold
     steps = list(run.learned("m3prune").learning())
     assert list(utility.lines[1].get_ydata()) == running_mean([step.terms["utility"] for step in steps[7:]])
     assert list(shown["rank"].lines[0].get_ydata()) == [step.terms["rank"] for step in steps[:7]]
+
+
+def test_a_term_that_never_changes_is_named_and_has_no_panel(tmp_path: Path) -> None:
+    folder = make_run(tmp_path, steps=0, questions=0)
+    with LearningRecorder(folder.learned("flat")) as recorder:
+        for number in range(3):
+            step = replace(learning_step(1, number, 3), terms={"utility": number / 2, "entropy": 0.0})
+            recorder.learned(step, {"theta": np.zeros(1, dtype=np.float32)})
+    figure = learning_curves(folder.learned("flat"))
+    assert figure is not None
+    assert not [axes for axes in figure.axes if axes.get_title(loc="left").startswith("entropy")]
+    assert "entropy = 0" in figure.get_supylabel()
+
+
+def test_a_mark_is_where_its_data_is_and_names_its_discussions(run: RunFolder, tmp_path: Path) -> None:
+    figure = learning_curves(run.learned("m3prune"))
+    assert figure is not None
+    path = save(figure, tmp_path, "curves")
+    marks = {mark.text: mark for mark in read_marks(path.with_suffix(".json"))}
+    first = next(mark for text, mark in marks.items() if text.startswith("stage 1, step 1, rank"))
+    second = next(mark for text, mark in marks.items() if text.startswith("stage 2, step 1, rank"))
+    assert first.left < second.left
+    assert first.link.startswith("m3prune.train-1")
+    assert second.link.startswith("m3prune.train-2")
+    axes = next(axes for axes in figure.axes if axes.get_title(loc="left") == "rank")
+    box = axes.get_position()
+    assert box.x0 <= first.left + first.width / 2 <= box.x1
+    assert first.top == pytest.approx(1 - box.y1, abs=1e-3)
 
 
 def test_a_running_mean_has_a_value_for_each_step_and_looks_back_alone() -> None:
@@ -214,7 +244,7 @@ def test_the_same_records_give_the_same_bytes(run: RunFolder, metrics: Metrics, 
         return [path.read_bytes() for path in sorted(folder.iterdir())]
 
     first = files(tmp_path / "a")
-    assert len(first) == 6
+    assert len(first) == 8  # of each figure PDF, SVG, PNG, and its marks
     assert first == files(tmp_path / "b")
     assert not any(b"CreationDate" in content or b"dc:date" in content for content in first)
 

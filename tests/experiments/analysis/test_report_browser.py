@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 
 from actors.messages import Lookup, Message, Question, Status, Trace
 from experiments.analysis.compare import arms_of_trials
+from experiments.analysis.figures.draw import draw_run
 from experiments.analysis.reports import write_run_report
 from experiments.analysis.scores import read_trials
 from experiments.analysis.summary import summarise
@@ -87,6 +88,19 @@ def shown(page: Page) -> str:
 
 def count(page: Page, selector: str) -> int:
     return page.locator(selector).count()
+
+
+def test_a_figure_says_what_is_under_the_pointer_and_leads_to_its_discussions(browser: Browser, tmp_path: Path) -> None:
+    run = make_run(tmp_path, steps=2, questions=3)
+    metrics = summarise(run, FACTS)
+    page = browser.open(write_run_report(run, metrics, "full", draw_run(run, metrics)))
+    title = page.locator(".drawing a title", has_text="stage 2, step 1, rank").first
+    box = title.locator("..")
+    box.click()
+    expect(page.locator("#discussion h3")).to_be_visible()
+    assert page.evaluate("location.hash").startswith("#m3prune.train-2/1")
+    assert page.input_value("#group") == "m3prune.train-2"
+    assert not browser.complaints
 
 
 def test_ten_thousand_turns_are_searched_filtered_and_opened(browser: Browser, large: Path) -> None:
