@@ -8,6 +8,7 @@ import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from operator import itemgetter
 from pathlib import Path
@@ -18,6 +19,8 @@ from actors.messages import Kind, Source, derive_seed
 from actors.pictures import opened
 from experiments.datasets.folder import Folder
 from experiments.datasets.item import Item, Score, choice_score, text_score
+from experiments.datasets.kept import FOLDER as KEPT
+from experiments.datasets.kept import KEPT_ITEMS, KeptItems, code_key, read_kept, write_whole
 from experiments.datasets.kind import DataRequest, DataSettings
 from experiments.datasets.reading import once, placed
 
@@ -52,7 +55,7 @@ class Benchmark(ABC):
         self.settings = request.settings
         self.files = dict(self.parts)
         self.notes: list[str] = []
-        self._chosen: dict[str, list[Item]] = {}
+        self._chosen: dict[str, Sequence[Item]] = {}
         self.folder = Folder(request.root, self.release, allow_links=request.settings.allow_links)
 
     @classmethod
@@ -104,12 +107,35 @@ class Benchmark(ABC):
         return self._items(self.evaluated, self.settings.limit)
 
     def _items(self, split: str, count: int | None) -> Iterator[Item]:
-        """Reads a split once where some of its items are chosen, and each time where all are."""
+        """Reads a split where some of its items are chosen, once for a release, and each time where all are."""
         if count is None:
             return self.split(split, None)
         if split not in self._chosen:
-            self._chosen[split] = list(self.split(split, count))
+            self._chosen[split] = self._choose(split, count)
         return iter(self._chosen[split])
+
+    def _choose(self, split: str, count: int) -> Sequence[Item]:
+        """Chooses items of a split, from the cache where the release has not changed."""
+        request = self.request
+        key = self.reading_key(split, count, self.settings.limit, request.held_out, request.seed)
+        path = request.cache / KEPT / f"{key}.json"
+        kept = read_kept(path)
+        if kept is None:
+            items = tuple(self.split(split, count))
+            kept = KeptItems(self.folder.states, tuple(self.notes), items)
+            try:
+                write_whole(path, KEPT_ITEMS.dump_json(kept))
+            except UserError as error:
+                self.note(str(error))
+        for note in kept.notes:
+            self.note(note)
+        return kept.items
+
+    def reading_key(self, *parts: object) -> str:
+        """Digests everything that decides how the release's files are read: settings, folders, this code, `parts`."""
+        settings = replace(self.settings, limit=None, check="used")
+        folders = (str(self.folder.root.absolute()), str(self.request.cache))
+        return code_key(type(self), *folders, settings, self.reads_with(), *parts)
 
     def corpus(self) -> Iterator[Source]:
         """Every source once. Raises UserError for a missing or broken file. Pictures are not opened.

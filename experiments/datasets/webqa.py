@@ -72,7 +72,7 @@ STARTS = TypeAdapter(Many[Place])
 
 
 class WebQa(Benchmark):
-    """Trains on the split `train` and evaluates on `val`. Both are in the one file, which stays in memory.
+    """Trains on the split `train` and evaluates on `val`. Both are in the one file, of which one question is in memory.
 
     A picture has a file in the cache once it is unpacked.
     """
@@ -97,16 +97,12 @@ class WebQa(Benchmark):
             self.note(f"{fluency}, and words are compared without lemmas: en_core_web_sm is missing")
 
     def split(self, name: str, count: int | None) -> Iterator[Item]:
-        path = self.path(QUESTIONS)
-        records: list[tuple[str, WebQaQuestion]] = []
-        for id, record in self.questions.items():
-            if record.split == name:
-                records.append((f"{path}, question {id}", record))
+        records = ((where, record) for where, record in self.questions() if record.split == name)
         return each(self.chosen(records, itemgetter(0), count), item_of)
 
     def sources(self) -> Iterator[Source]:
         """Question by question, snippets and pictures."""
-        for record in self.questions.values():
+        for _, record in self.questions():
             for source in record.facts:
                 if source.kind is Kind.IMAGE and self.packed:
                     # Also one that is not unpacked: one index serves any choice of questions.
@@ -131,9 +127,10 @@ class WebQa(Benchmark):
         scores = [overlap(answer, gold, category, self._lemmatise) for gold in item.gold]
         return Score(*max(scores, key=itemgetter(0)))
 
-    @cached_property
-    def questions(self) -> dict[str, WebQaQuestion]:
-        return {id: record for _, id, record in read_members(self.path(QUESTIONS), QUESTION, "question")}
+    def questions(self) -> Iterator[tuple[str, WebQaQuestion]]:
+        """Yields the questions with their places."""
+        for where, _, record in read_members(self.path(QUESTIONS), QUESTION, "question"):
+            yield where, record
 
     def encoded(self, id: str) -> str:
         """Reads a picture's base64 from its line of imgs.tsv. Raises UserError where another picture is there."""

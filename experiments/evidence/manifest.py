@@ -1,12 +1,10 @@
 """Remembers the files and digests of a release next to its indexes, so that unchanged files are read once."""
 
-import hashlib
-import inspect
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -19,6 +17,7 @@ from actors.messages import Kind, Source
 from experiments.datasets.benchmark import Benchmark, check_image
 from experiments.datasets.folder import FileState, state_of
 from experiments.datasets.item import Dataset, Subset
+from experiments.datasets.kept import write_whole
 from experiments.records.progress import Progress
 from retrieval.index import corpus_digest
 
@@ -57,7 +56,7 @@ class Manifest:
         self._read = ReadRelease()
         self._copy: IO[bytes] | None = None
         if self._release:
-            self._path = folder / f"release-{reading_key(self._release)}.json"
+            self._path = folder / f"release-{self._release.reading_key()}.json"
             self._read = read_manifest(self._path)
 
     def digest(self, with_pictures: bool) -> str:
@@ -164,8 +163,8 @@ class Manifest:
         try:
             checks = zip(paths, pool.map(check_image, map(Path, paths)), strict=True)
             for path, _ in self.progress.counted("checking pictures", checks, len(paths)):
-                decoded.add(path)
                 self._read.files[path] = state_of(path)
+                decoded.add(path)
         finally:
             pool.shutdown(cancel_futures=True)
             if keep and self._release:
@@ -173,13 +172,7 @@ class Manifest:
 
     def _save(self) -> None:
         """Keeps what was read. Another process may do the same at the same time."""
-        unfinished = self._path.with_suffix(f".{os.getpid()}")
-        try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            unfinished.write_bytes(READ_RELEASE.dump_json(self._read))
-            unfinished.replace(self._path)
-        except OSError as error:
-            raise UserError(f"{self._path} cannot be written ({error}): free some disk space") from error
+        write_whole(self._path, READ_RELEASE.dump_json(self._read))
 
 
 def read_manifest(path: Path) -> ReadRelease:
@@ -191,15 +184,3 @@ def read_manifest(path: Path) -> ReadRelease:
     if any(state_of(file) != state for file, state in read_release.files.items()):
         return ReadRelease()
     return read_release
-
-
-def reading_key(release: Benchmark) -> str:
-    """Digests everything that decides how a release's files are read: settings, folders and the loader's code."""
-    settings = replace(release.settings, limit=None, check="used")
-    loader = type(release)
-    modules = {Path(inspect.getfile(loader)), *Path(inspect.getfile(Benchmark)).parent.glob("*.py")}
-    parts = [loader.__qualname__, str(release.folder.root.absolute()), str(release.request.cache), settings]
-    digest = hashlib.blake2b(repr([*parts, release.reads_with()]).encode(), digest_size=12)
-    for module in sorted(modules):
-        digest.update(module.read_bytes())
-    return digest.hexdigest()
