@@ -83,6 +83,7 @@ def as_called(text: str) -> str:
 # By word, a function of the value after it and of the other arguments, which raises UserError for bad input.
 COMMANDS = {
     "help": "commands:show_help",
+    "ask": "asked_question:ask",
     "view": "view.app:serve",
     "export": "export.command:export",
     "table": "analysis.tables.of_runs:table_of",

@@ -36,8 +36,8 @@ FIRST = {
     "behaviour": "Does the model follow colleagues that are wrong?",
 }
 USAGE = """usage: python run.py experiment=<name or preset.yaml> [key=value ...]
-       python run.py resume=<run folder>
-       python run.py view=<folder of runs>
+       python run.py ask="<question>" [data=...]
+       python run.py resume=<run folder> (or view=<folder of runs>)
        python run.py explain=<run folder> (report=, track=, lock=, replay.from=)
        python run.py table=[<run folder>,...]
        python run.py export=<run folder> export.format=<format> export.to=<file>

@@ -129,10 +129,11 @@ def test_output_is_what_stands_behind_the_progress_of_a_run() -> None:
 def test_the_page_on_data_has_a_file_of_questions_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = (ROOT / "docs" / "data.md").read_text().partition("## Your own questions")[2]
     lines = re.findall(r"^```json\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[0]
-    [command] = [shlex.split(line) for line in commands_in(page) if "questions.jsonl" in line]
+    experiment, ask = (shlex.split(line) for line in commands_in(page) if "questions.jsonl" in line)
     (tmp_path / "questions.jsonl").write_text(lines)
     monkeypatch.chdir(tmp_path)
-    assert main([*command, "runtime=inline", "wandb.mode=disabled", "figures=false", f"output={tmp_path}"]) == 0
+    assert main([*experiment, "runtime=inline", "wandb.mode=disabled", "figures=false", f"output={tmp_path}"]) == 0
+    assert main([*ask, f"output={tmp_path}"]) == 0
     [metrics] = tmp_path.glob("*/metrics.json")
     scores = json.loads(metrics.read_text())["methods"]
     assert len(lines.splitlines()) == 10

@@ -88,9 +88,12 @@ def downloaded(name: str, cache: Path) -> Path:
         return folder
     try:
         import datasets
+        import huggingface_hub
     except ImportError as error:
         raise UserError(f"data.hub={name} needs a library that is missing: pip install '.[hub]'") from error
 
+    # Its line for each try to reach the hub; the last error is printed here.
+    huggingface_hub.logging.set_verbosity_error()
     folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished = Path(mkdtemp(dir=folder.parent))
     try:
