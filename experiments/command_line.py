@@ -19,7 +19,7 @@ from actors.errors import ClusterError, UserError, visible
 from actors.processes import collect_rarely
 from actors.runtime import head
 from actors.signals import Ending, Unbroken
-from experiments.commands import as_called, call, command
+from experiments.commands import as_called, call, command, keep_overview
 
 if TYPE_CHECKING:
     from experiments.config.config import Config
@@ -95,6 +95,7 @@ def _in_folder(config: Config, work: Callable[[Any], bool], arguments: list[str]
             complete = work(folder)
             if complete and config.explain.answers:
                 call("explain", str(folder.path), (), config.explain)
+            keep_overview(folder.path)
     # Ctrl-C leaves a cancelled main task where another task failed at the same time.
     except (KeyboardInterrupt, asyncio.CancelledError):
         return _stopped(resume)

@@ -56,6 +56,15 @@ def call(word: str, *arguments: Any) -> int:
     return code
 
 
+def keep_overview(folder: Path) -> None:
+    """Keeps a finished run's row of the viewer's list in its folder. A failure of that is in the run's log."""
+    from experiments.records import sinks
+    from experiments.view.overview import save_overview
+
+    with sinks.beside("the overview", folder):
+        save_overview(folder)
+
+
 def lock(file: str, options: Sequence[str]) -> int:
     """Writes the plan of a run that is to come, for `compare.plan`. Raises UserError where that is impossible."""
     from experiments.config.loading import load

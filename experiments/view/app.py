@@ -37,8 +37,9 @@ from experiments.view.compared import Compared
 from experiments.view.connections import server_of
 from experiments.view.folders import NoSuchRun, Root
 from experiments.view.live import LiveRun
-from experiments.view.overview import Overview, Overviews
+from experiments.view.overview import Overviews
 from experiments.view.pages import list_page, run_page
+from experiments.view.saved_overview import Overview
 
 HOST = "127.0.0.1"  # no other machine reaches it
 TOKEN_BYTES = 16

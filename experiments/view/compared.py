@@ -109,14 +109,3 @@ class Compared:
                 rows.append((key, shown(value_a), shown(value_b)))
         notes = [] if rows else ["None differs."]
         return ResultTable(("setting", *SIDES), rows, notes, "Settings that differ")
-
-
-def comparisons(root: Root, name: str) -> ResultTable:
-    """Links from a run's page to comparisons with the folder's other runs."""
-    link = Markup('<a href="{}compare?run={}&amp;run={}">{}</a>')
-    up = "../" * (2 + name.count("/"))
-    rows: list[tuple[str, ...]] = []
-    for other_name in root.names():
-        if other_name != name:
-            rows.append((link.format(up, quote(name), quote(other_name), other_name),))
-    return ResultTable(("run",), rows, title="Compare with another run")

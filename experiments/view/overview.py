@@ -1,73 +1,40 @@
-"""A run in one row: state, progress, tokens and money. It has the lines that stop and resume it."""
+"""Reads runs in rows: state, progress, tokens and money, and the lines that stop and resume them."""
 
-import fcntl
 import math
 import os
-import re
-import socket
 import time
-from dataclasses import dataclass
-from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from threading import Lock
 
-import psutil
-
 from actors.errors import UserError
-from actors.file_locks import try_lock
-from actors.received import BROKEN, open_plain, reason_of
+from actors.received import BROKEN, reason_of
 from experiments.config.config import Config
 from experiments.config.references import resumption
 from experiments.config.saved import read
-from experiments.records import jsonl
 from experiments.records.checkpoint import LEARNING
 from experiments.records.recorder import SCORES, RunFolder
 from experiments.records.start import STARTS, Start
 from experiments.records.trials import RESULTS, TRIALS
 from experiments.records.usage import total
 from experiments.view.folders import Root
-from topologies.catalogue import METHODS
+from experiments.view.line_count import LineCount
+from experiments.view.saved_overview import FileState, Overview, SavedOverview
+from experiments.view.state import (
+    FAILED,
+    FINISHED,
+    RUNNING,
+    STOPPED,
+    UNREAD,
+    expected_answers,
+    records_of,
+    state_of,
+    writer_of,
+)
 
-ALONE = {method.name for method in METHODS if method.alone}  # methods without controls
-# States of a run.
-RUNNING = "running"
-FINISHED = "finished"
-FAILED = "failed"
-STOPPED = "stopped"
-UNREAD = "not read yet"
 MOST_FILES = 1_000  # directly in a run folder; runs have some twenty
 LEARNED = "learned"
-LOCKS = Path("/proc/locks")  # of Linux
-LOG_BYTES = 2**16  # of the log's end, where the last failure is
-# As the program logs what ends a run.
-FAILURE = re.compile(r"^([\d-]{10} [\d:]{8}),\d+ ERROR root (?:the run failed|the disk failed)", re.MULTILINE)
-
-
-@dataclass(frozen=True, slots=True)
-class Overview:
-    """A run in a list. One that cannot be read has a `name` and a `problem` alone; one not read yet is `UNREAD`.
-
-    kind: a run, a sweep, or a study by its job. state: a stopped run was interrupted or killed.
-    completed: evaluated answers, or a sweep's finished trials, of `expected` (0: not known before the end).
-    steps: training steps of all learners. price: of the tokens so far, where the run knows prices.
-    stop, resume: what to type, where it can be.
-    """
-
-    name: str
-    problem: str = ""
-    kind: str = ""
-    experiment: str = ""
-    state: str = ""
-    started: str = ""
-    completed: int = 0
-    expected: int = 0
-    steps: int = 0
-    tokens: int = 0
-    price: float | None = None
-    stop: str = ""
-    resume: str = ""
 
 
 class Overviews:
@@ -77,18 +44,22 @@ class Overviews:
         self.root = root
         self._rows: dict[str, _Row] = {}
 
-    def all(self, run: str | None = None, within_s: float = math.inf) -> list[Overview]:
-        """Overviews of the folder's runs, or of one run and its trials.
+    def all(self, run: str | None = None, within_s: float = math.inf, *, trials: bool = True) -> list[Overview]:
+        """Overviews of the folder's runs, or of one run and, with `trials`, of its trials.
 
-        Those that are not read within so many seconds are as they were before; the next calls go on from there.
+        Those that are not read within so many seconds are as they were before; the next calls go on from there. One run
+        that is named is always read.
         """
         ends_s = time.monotonic() + within_s
-        names = self.root.names() if run is None else [run, *self.root.trials(run)]
-        overviews: list[Overview] = []
-        for name in names:
-            row = self._rows.setdefault(name, _Row(self.root, name))
-            overviews.append(row.overview(ends_s))
+        if run is None:
+            return [self._overview(name, ends_s) for name in self.root.names()]
+        overviews = [self._overview(run, math.inf)]
+        if trials:
+            overviews += [self._overview(name, ends_s) for name in self.root.trials(run)]
         return overviews
+
+    def _overview(self, name: str, ends_s: float) -> Overview:
+        return self._rows.setdefault(name, _Row(self.root, name)).overview(ends_s)
 
 
 class _Row:
@@ -102,7 +73,7 @@ class _Row:
         self._files: object = None
         # Of a run that goes on: reading it takes milliseconds, and 5,000 of them a lot of memory.
         self._config: Config | None = None
-        self._counts: dict[Path, _LineCount] = {}
+        self._counts: dict[Path, LineCount] = {}
 
     def overview(self, ends_s: float) -> Overview:
         """Reads the run where its files have changed, unless that is to begin after a time of the monotonic clock.
@@ -119,7 +90,8 @@ class _Row:
             # A run that is killed changes no file.
             if files != self._files or self._overview.state == RUNNING:
                 self._files = files
-                self._overview = self._read()
+                saved = SavedOverview.find(self._run, files)
+                self._overview = saved.of(self._overview.name) if saved else self._read()
         except (UserError, *BROKEN) as error:
             problem = str(error)
             if not isinstance(error, UserError):
@@ -173,57 +145,16 @@ class _Row:
         )
 
     def _count(self, path: Path, without: bytes = b"") -> int:
-        return self._counts.setdefault(path, _LineCount(path, without)).count()
+        return self._counts.setdefault(path, LineCount(path, without)).count()
 
 
-class _LineCount:
-    """Counts the complete lines of a plain file that grows, but those with some bytes, from where it ended before."""
-
-    def __init__(self, path: Path, without: bytes) -> None:
-        self._path = path
-        self._without = without
-        self._file = 0
-        self._place = 0
-        self._lines = 0
-
-    def count(self) -> int:
-        """Raises UserError for a line that is longer than any record."""
-        try:
-            file = open_plain(self._path, jsonl.MOST_BYTES)
-        except FileNotFoundError:
-            return 0
-        with file:
-            status = os.fstat(file.fileno())
-            # It was replaced, or cut by a resumed run.
-            if status.st_ino != self._file or status.st_size < self._place:
-                self._file = status.st_ino
-                self._place = 0
-                self._lines = 0
-            size = jsonl.READ_BYTES
-            while True:
-                file.seek(self._place)
-                piece = file.read(size)
-                end = piece.rfind(b"\n") + 1
-                if end:
-                    self._lines += piece.count(b"\n")
-                    if self._without:
-                        self._lines -= piece.count(self._without, 0, end)
-                    self._place += end
-                elif len(piece) < size:
-                    return self._lines
-                elif size >= jsonl.LINE_BYTES:
-                    raise jsonl.endless_line(self._path)
-                else:
-                    size *= 8
-
-
-def _files_of(run: RunFolder) -> list[tuple[str, int, int]]:
+def _files_of(run: RunFolder) -> list[FileState]:
     """Lists name, size and date of the files that an overview depends on.
 
     Raises UserError for links, pipes and devices among them. Other folders than those of learned graphs are not looked
     into: whoever reads them checks them.
     """
-    files: list[tuple[str, int, int]] = []
+    files: list[FileState] = []
     folders = [run.path]
     if S_ISDIR(_mode(run.path / LEARNED)):
         folders += [Path(entry.path) for entry in _entries(run.path / LEARNED) if entry.is_dir(follow_symlinks=False)]
@@ -253,74 +184,8 @@ def _mode(path: Path) -> int:
         return 0
 
 
-def expected_answers(config: Config) -> int:
-    """Counts as `Plan.evaluations`, which would import methods that the configuration names. 0: not known."""
-    if config.job != "prune":
-        return 0
-    evaluations = len(config.methods)
-    if config.attack.clean and config.attack.attacks("evaluate"):
-        evaluations += len(config.methods)
-    if config.compare.twins:
-        evaluations += 2 * len(set(config.methods) - ALONE)
-    return evaluations * (config.data.limit or 0)
-
-
-def records_of(run: RunFolder, config: Config) -> Path:
-    """Returns the file that a run's process locks while it writes the folder."""
-    return run.path / (RESULTS if config.is_sweep else SCORES)
-
-
-def state_of(run: RunFolder, config: Config, starts: list[Start]) -> str:
-    """Finds a run's state from its lock, result, last process and log."""
-    records = records_of(run, config)
-    if records.exists():
-        with open_plain(records, jsonl.MOST_BYTES) as file:
-            if not try_lock(file, fcntl.LOCK_SH):  # a process writes the folder
-                return RUNNING
-
-    if (run.path / config.result_file).is_file():
-        return FINISHED
-    # Before its first record and after its last, a run has no lock.
-    if starts and is_alive(starts[-1]):
-        return RUNNING
-    if not starts or not run.log.exists():
-        return STOPPED
-
-    with open_plain(run.log, jsonl.MOST_BYTES) as file:
-        file.seek(max(0, os.fstat(file.fileno()).st_size - LOG_BYTES))
-        failures = FAILURE.findall(file.read(LOG_BYTES).decode(errors="replace"))
-
-    started = datetime.fromisoformat(starts[-1].time).astimezone()
-    has_failed = bool(failures) and failures[-1] >= started.strftime("%Y-%m-%d %H:%M:%S")
-    return FAILED if has_failed else STOPPED
-
-
-def writer_of(path: Path) -> int | None:
-    """Finds the process that has the lock of a file, as the kernel knows it. None where there is none, or no Linux.
-
-    A record of the folder may name any process of this machine.
-    """
-    try:
-        status = path.stat()
-        device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
-        locks = LOCKS.read_text().splitlines()
-    except OSError:
-        return None
-    for lock in locks:
-        # Such as `1: FLOCK  ADVISORY  WRITE 707 fd:01:4325 0 EOF`; 0 is a process of another container.
-        words = lock.split()
-        if words[1:2] == ["FLOCK"] and words[5] == device and words[3] == "WRITE" and words[4] != "0":
-            return int(words[4])
-    return None
-
-
-def is_alive(start: Start) -> bool:
-    """Tests whether the process that made a start lives on this machine."""
-    if not start.pid or start.host != socket.gethostname():
-        return False
-    try:
-        created_s = psutil.Process(start.pid).create_time()
-    except psutil.Error:
-        return False
-    # The id may be a later process's by now. A start is recorded in whole seconds.
-    return created_s <= datetime.fromisoformat(start.time).timestamp() + 1
+def save_overview(folder: Path) -> None:
+    """Writes the overview of a finished run into its folder. Nothing for any other run. Raises OSError without room."""
+    [overview] = Overviews(Root(folder.parent, folder.name)).all(folder.name, trials=False)
+    if overview.state == FINISHED:
+        SavedOverview.write(RunFolder(folder), overview, _files_of(RunFolder(folder)))

@@ -18,8 +18,8 @@ from experiments.analysis.sweep_report import recorded_rows, sweep_sections, swe
 from experiments.config.saved import read
 from experiments.records.recorder import RunFolder
 from experiments.records.trials import read_results
-from experiments.view.compared import comparisons
-from experiments.view.overview import Overview, Overviews
+from experiments.view.overview import Overviews
+from experiments.view.saved_overview import Overview
 
 MOST_CHARACTERS = 1_000_000  # of a study's result, which is shown as it is
 FIRST_PAGE_S = 0.5  # for reading the runs of a list; the page follows with the others
@@ -28,7 +28,7 @@ COLUMNS = ("run", "state", "kind", "started", "answers", "learning steps", "toke
 
 
 def list_page(overviews: Overviews) -> str:
-    sections = [_listed("Runs", overviews.all(within_s=FIRST_PAGE_S), "run/")]
+    sections = [_listed("Runs", overviews.all(within_s=FIRST_PAGE_S), "run/", "run")]
     return page(overviews.root.path.name, sections, ("tables.js", "live.js"), served=True)
 
 
@@ -39,7 +39,7 @@ def run_page(overviews: Overviews, name: str, all_tables: bool) -> str:
     Raises UserError where it cannot be shown.
     """
     run = overviews.root.run(name)
-    overview, *trials = overviews.all(name)
+    overview, *trials = overviews.all(name, within_s=FIRST_PAGE_S)
     if overview.problem:
         raise UserError(overview.problem)
 
@@ -54,14 +54,13 @@ def run_page(overviews: Overviews, name: str, all_tables: bool) -> str:
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise UserError(f"{run.path}: its results cannot be read ({error!r}); restore them from a copy") from error
 
-    sections = [*results, _listed("Trials of this sweep", trials, f"{up}run/")]
-    if overview.steps:
-        sections.append(Section("Learning", learned="served"))
+    sections = [*results, _listed("Trials of this sweep", trials, f"{up}run/", "trial")]
+    # Before tables of agents and figures, which are many screens long.
+    further = [section.heading for section in sections].index("Results") + 1
     if not trials:
-        sections.append(Section("Discussions", discussions=Embedded()))
-    other_runs = comparisons(overviews.root, name)
-    if other_runs.rows:
-        sections.append(Section("Compare", tables=[other_runs]))
+        sections.insert(further, Section("Discussions", discussions=Embedded()))
+    if overview.steps:
+        sections.insert(further, Section("Learning", learned="served"))
     sections.append(Section("Configuration", text=run.text("config.yaml")))
     return page(run.name, sections, (*SCRIPTS, "live.js"), served=True, listed="")
 
@@ -111,18 +110,23 @@ def _drawn(run: RunFolder) -> list[Path]:
     return sorted(run.figures.glob("*.png"))
 
 
-def _listed(heading: str, overviews: list[Overview], below: str) -> Section:
-    """Lists runs in a table. Links are `below` an address; runs that cannot be read become warnings."""
+def _listed(heading: str, overviews: list[Overview], below: str, noun: str) -> Section:
+    """Lists runs in a table. Links are `below` an address; runs that cannot be read become warnings.
+
+    noun: names one of them. Two that are ticked can be compared.
+    """
+    tick = Markup('<input type="checkbox" name="run" value="{}" aria-label="compare {}"> ')
     rows: list[list[str]] = []
     for overview in overviews:
-        cells = {"run": _link(f"{below}{quote(overview.name)}/", overview.name), "state": _state(overview)}
+        link = _link(f"{below}{quote(overview.name)}/", overview.name)
+        cells = {"run": tick.format(overview.name, overview.name) + link, "state": _state(overview)}
         cells |= _measures(overview)
         cells["to stop or resume"] = _command(overview.stop or overview.resume)
         rows.append([cells.get(column, "") for column in COLUMNS])
     problems = [visible(overview.problem) for overview in overviews if overview.problem]
     tables = []
     if rows:
-        tables.append(ResultTable(COLUMNS, rows, title=f"{len(rows):,} {heading.lower()}"))
+        tables.append(ResultTable(COLUMNS, rows, title=f"{len(rows):,} {noun if len(rows) == 1 else noun + 's'}"))
     return Section(heading, problems, tables=tables)
 
 
@@ -143,7 +147,9 @@ def _measures(overview: Overview) -> dict[str, str]:
     """Returns kind, time and progress of a run. Nothing of one that cannot be read."""
     if not overview.kind:
         return {}
-    expected = f" of {overview.expected:,}" if overview.expected else ""
+    # A finished run may have had fewer questions than it was to ask, or stopped early.
+    is_open = overview.expected and overview.state != "finished"
+    expected = f" of {overview.expected:,}" if is_open else ""
     return {
         "kind": overview.kind,
         "started": overview.started[:16].replace("T", " "),

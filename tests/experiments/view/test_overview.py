@@ -22,7 +22,9 @@ from experiments.records.trials import RESULTS
 from experiments.records.usage import UsageLog
 from experiments.view.folders import Root
 from experiments.view.live import LineIndex
-from experiments.view.overview import FAILED, FINISHED, RUNNING, STOPPED, UNREAD, Overview, Overviews, is_alive
+from experiments.view.overview import Overviews, save_overview
+from experiments.view.saved_overview import OVERVIEW, Overview
+from experiments.view.state import FAILED, FINISHED, RUNNING, STOPPED, UNREAD, is_alive
 from tests.support.fake_run import FACTS, METHODS, carry_on
 from tests.support.words import joined
 
@@ -158,6 +160,27 @@ def test_a_run_that_cannot_be_read_is_not_read_again_before_it_changes(
     monkeypatch.undo()
     (run.path / "usage.jsonl").unlink()
     assert overviews.all()[0].state == STOPPED
+
+
+def test_a_finished_run_is_listed_by_its_saved_overview_until_its_records_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = begun(tmp_path)
+    carry_on(run, steps=1, questions=2)
+    save_overview(run.path)
+    assert not (run.path / OVERVIEW).exists()  # the run has no result
+    summary.write(run, summary.summarise(run, FACTS))
+    save_overview(run.path)
+    with monkeypatch.context() as patched:
+        patched.setattr("experiments.view.overview.read", None)
+        saved = seen(run)
+    (run.path / OVERVIEW).rename(tmp_path / OVERVIEW)
+    assert saved == seen(run)
+    (tmp_path / OVERVIEW).rename(run.path / OVERVIEW)
+    carry_on(run, steps=1, questions=3)
+    assert seen(run).completed == 3 * len(METHODS)
+    (run.path / OVERVIEW).write_text("[]\n")
+    assert OVERVIEW in seen(run).problem
 
 
 def test_lines_are_found_while_their_file_grows_is_cut_and_compressed(
