@@ -2,8 +2,8 @@
 # A run on Slurm: starts Ray on all nodes of an allocation, and the experiment once, on the first of them.
 #
 #     source <environment>/bin/activate                 sbatch hands the environment on
-#     sbatch --nodes=4 --gpus-per-node=2 experiments/clusters/slurm.sh experiment=mmqa_prune model=vllm \
-#         model.name=Qwen/Qwen2.5-VL-7B-Instruct concurrency=512
+#     sbatch --nodes=4 --exclusive --mem=0 --gpus-per-node=2 experiments/clusters/slurm.sh experiment=mmqa_prune \
+#         model=vllm model.name=Qwen/Qwen2.5-VL-7B-Instruct model.replicas=8 concurrency=512
 #     tail -f slurm-<job>.out
 #
 # The run folder is in runs/<job>/ (output=<folder> puts <job>/ elsewhere), in a file system that all nodes share. Ten
@@ -18,10 +18,7 @@
 #
 # Put your own here, or on sbatch's command line: partition, account, GPUs, time.
 #SBATCH --job-name=agora-mm
-#SBATCH --nodes=2
 #SBATCH --ntasks-per-node=1
-#SBATCH --exclusive
-#SBATCH --mem=0
 #SBATCH --time=24:00:00
 #SBATCH --signal=B:TERM@600
 #SBATCH --requeue
@@ -62,16 +59,19 @@ state=$(mktemp -d "${TMPDIR:-/tmp}/agora-mm-job.XXXXXX")
 ln -s "/proc/$$/fd/1" "$state/output"
 run='"${@:2}" >>"$1/output" 2>&1 & echo $! >"$1/process"; wait $!; echo $? >"$1/code"'
 
-mkdir -p "$job_folder"
 if ((SLURM_JOB_NUM_NODES == 1)); then
-    # With a Ray that is the run's own. Other jobs may be on the node, and `ray stop` would end theirs.
+    # With the run's own Ray, so that other jobs may share the node.
     bash -c "$run" bash "$state" agora "${words[@]}" &
+elif [[ $(squeue -h -j "$SLURM_JOB_ID" -o %h) != NO ]]; then
+    echo "error: a job on several nodes needs whole ones, as \`ray stop\` ends all Ray of its user: add --exclusive" >&2
+    exit 2
 else
     head=$(hostname -I | cut -d' ' -f1)
     # Whoever joins this Ray needs the token. Others may have a /tmp/ray. Shared file systems are slow to import from.
     RAY_AUTH_TOKEN=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')
     export RAY_AUTH_TOKEN RAY_AUTH_MODE=token RAY_TMPDIR=/tmp/agora-mm-$SLURM_JOB_ID
     export RAY_SYMMETRIC_RUN_CLUSTER_WAIT_TIMEOUT=600
+    mkdir -p "$job_folder"
     srun --cpu-bind=none --open-mode=append --output="$job_folder/ray-%t.log" \
         bash -c 'mkdir -p "$RAY_TMPDIR"; "$@"; code=$?; rm -rf "$RAY_TMPDIR"; exit $code' bash \
         ray symmetric-run --address "$head:6379" --min-nodes "$SLURM_JOB_NUM_NODES" -- \
