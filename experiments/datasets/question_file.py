@@ -97,15 +97,25 @@ class QuestionFile(Benchmark):
 
         self._ids = set[str]()
         self._columns: list[Columns] = []
-        self._places: list[Place] = []
+        self.metric = METRICS.get(settings.metric, "EM")
+        self.packed = any(file.has_content for file in self._row_files)
+
+    @cached_property
+    def _places(self) -> list[Place]:
+        """Places of all questions, from the first reading. Only a run that finds no chosen ones in the cache reads."""
+        places = []
         for number in range(len(self._row_files)):
-            self._places += self._scanned(number)
-        if all(columns.of["choices"] for columns in self._columns):
-            self.metric = "accuracy"
-        else:
-            self.metric = METRICS.get(settings.metric, "EM")
-        if any(file.has_content for file in self._row_files):
-            self.packed = True
+            places += self._scanned(number)
+        return places
+
+    def evaluate(self) -> Iterator[Item]:
+        """Yields the evaluated questions. The first one names the metric: with choices it is accuracy."""
+        is_first = True
+        for item in super().evaluate():
+            if is_first and item.question.choices:
+                self.metric = "accuracy"
+            is_first = False
+            yield item
 
     def _add_files(self, folder: Folder, root: Path) -> None:
         """Adds a file, or the files of a folder. Raises UserError where there is none."""
