@@ -161,7 +161,8 @@ def differences(paired: Mapping[str, Test], rows: Mapping[str, Row]) -> Iterator
     clusters_needed = least_clusters(len(paired))
     clusters = min(test.get("clusters", test["n"]) for test in paired.values())
     if clusters < clusters_needed:
-        yield f"{clusters} independent questions are too few for a verdict of {tests}: {clusters_needed} are needed."
+        questions = "question is" if clusters == 1 else "questions are"
+        yield f"{clusters} independent {questions} too few for a verdict of {tests}: {clusters_needed} are needed."
 
 
 def _saving(row: Row, rival_row: Row) -> str:
