@@ -3,7 +3,6 @@
 Fields have the names of columns (`FieldSettings`). Errors name the column, what was expected and what to do.
 """
 
-import ast
 import hashlib
 import json
 import string
@@ -12,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from pydantic import TypeAdapter
-from pydantic_core import PydanticCustomError, from_json
+from pydantic_core import PydanticCustomError
 
 from actors.errors import UserError
 from actors.lookup import near_miss
@@ -157,14 +156,9 @@ def plain_text(value: Any) -> str:
 
 
 def several(value: Any) -> list[Any]:
-    """Returns a list of values: the value itself, one value, or a list as text, which tables of text have.
-
-    `datasets` writes a list of objects as an object of lists, which is turned round.
-    """
+    """Returns a list of values, also of one. `datasets` writes a list of objects as an object of lists."""
     if value is None:
         return []
-    if isinstance(value, str):
-        value = list_in_text(value)
     if isinstance(value, dict) and value and all(isinstance(part, list) for part in value.values()):
         length = max(map(len, value.values()))
         if any(len(part) != length for part in value.values()):
@@ -173,22 +167,6 @@ def several(value: Any) -> list[Any]:
     if isinstance(value, list):
         return [item for item in value if not is_absent(item)]
     return [value]
-
-
-def list_in_text(text: str) -> Any:
-    """Reads a list in JSON, or as Python prints it. Any other text stays."""
-    stripped = text.strip()
-    if not (stripped.startswith(("[", "{")) and stripped.endswith(("]", "}"))):
-        return text
-    try:
-        return from_json(stripped)
-    except ValueError:
-        pass
-    try:
-        value = ast.literal_eval(stripped)  # Python literals; this runs no code
-    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
-        return text
-    return value if isinstance(value, (list, dict)) else text
 
 
 def choices_of(value: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -200,15 +178,10 @@ def choices_of(value: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     if isinstance(value, dict) and isinstance(value.get("text"), list):
         labels = tuple(map(plain_text, value.get("label") or LETTERS))
         value = value["text"]
-    if isinstance(value, str):
-        text = value
-        value = list_in_text(text)
-        if not isinstance(value, list):
-            raise UserError(f'expected a list such as ["yes", "no"], found {shortened(text)}; write one')
     if value is None:
         return (), ()
     if not isinstance(value, list):
-        raise UserError(f"expected a list of texts, found {shortened(value)}; write one")
+        raise UserError(f'expected a list such as ["yes", "no"], found {shortened(value)}; write one')
     choices = []
     for number, choice in enumerate(value):
         text = plain_text(choice)
@@ -223,8 +196,7 @@ def answers_of(value: Any, labels: tuple[str, ...], choices: tuple[str, ...], na
     # SQuAD's answers have their places in the passage, too.
     if isinstance(value, dict) and isinstance(value.get("text"), list):
         value = value["text"]
-    is_choice = isinstance(value, str) and value in choices
-    values = [value] if is_choice else several(value)
+    values = several(value)
     if not values:
         raise UserError(
             "no answer: write it; of a split without answers, evaluate another one (data.evaluated=<split>)"
@@ -289,12 +261,8 @@ def passage_of(value: Any, title: str) -> Source:
 
 def tables_of(value: Any) -> list[Any]:
     """Returns the tables of a value: one, or a list of them. A list of rows is one table."""
-    if isinstance(value, str):
-        value = list_in_text(value)
-    if isinstance(value, dict):
-        return [value]
     if not isinstance(value, list):
-        return several(value)
+        return [] if value is None else [value]
     is_rows = all(isinstance(row, list) and not any(isinstance(cell, (list, dict)) for cell in row) for row in value)
     return [value] if is_rows else value
 

@@ -4,6 +4,7 @@ Parquet is read as `datasets` writes it: the names of a ClassLabel take the plac
 can be left out, since pictures are most of such files.
 """
 
+import ast
 import json
 import math
 from collections.abc import Collection, Iterator, Mapping
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import TypeAdapter
+from pydantic_core import from_json
 
 from actors.errors import UserError
 from experiments.datasets.fields import RECORD, validated
@@ -91,7 +93,8 @@ class RowFile:
         for number, (where, values) in enumerate(rows, start=1):
             if numbers is None or number in numbers:
                 line = int(where.rpartition(" ")[2])
-                yield Row(self.path, number, "line", line, values)
+                cells = {name: list_in_text(cell) for name, cell in values.items()}
+                yield Row(self.path, number, "line", line, cells)
 
     def _parquet_rows(self, numbers: Collection[int] | None, content: bool) -> Iterator[Row]:
         columns = None
@@ -155,6 +158,20 @@ class RowFile:
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise UserError(f"{self.path}: its features are damaged ({error!r}); write it again") from error
         return names_by_column
+
+
+def list_in_text(cell: str) -> Any:
+    """Reads the list of a cell in JSON, or as Python prints it. Any other text stays."""
+    text = cell.strip()
+    if not (text.startswith(("[", "{")) and text.endswith(("]", "}"))):
+        return cell
+    for read in (from_json, ast.literal_eval):  # neither runs code
+        try:
+            value = read(text)
+        except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+            continue
+        return value if isinstance(value, (list, dict)) else cell
+    return cell
 
 
 def named(label: Any, names: list[str]) -> Any:

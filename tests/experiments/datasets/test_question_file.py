@@ -55,6 +55,7 @@ def refused(root: Path, **settings: Any) -> str:
         (["blue"], ["red", "blue"], "blue"),
         ("2", {"text": ["red", "blue"], "label": ["1", "2"]}, "blue"),
         (1931, None, "1931"),
+        ("[0, 1]", None, "[0, 1]"),
         ({"text": ["Oslo"], "answer_start": [3]}, None, "Oslo"),
     ],
 )
