@@ -98,9 +98,13 @@ def summarise(run: RunFolder, facts: RunFacts, discussions: DiscussionRecords | 
     }
 
 
-def write(run: RunFolder, metrics: Metrics) -> None:
-    """Writes metrics.json into the run folder, whole or not at all."""
-    write_atomically(run.metrics, (json.dumps(metrics, indent=2) + "\n").encode())
+def write(run: RunFolder, metrics: Metrics) -> bool:
+    """Writes metrics.json into the run folder, whole or not at all. Returns False where it is there already."""
+    content = (json.dumps(metrics, indent=2) + "\n").encode()
+    if run.metrics.is_file() and run.metrics.read_bytes() == content:
+        return False
+    write_atomically(run.metrics, content)
+    return True
 
 
 def _means(method: str, answers: pd.DataFrame, seed: int) -> Metrics:

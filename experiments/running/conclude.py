@@ -8,7 +8,7 @@ from experiments.analysis import agents, defended, gains, judged, looks, monitor
 from experiments.analysis.discussion_records import read_discussions
 from experiments.analysis.run_facts import Metrics, RunFacts
 from experiments.config.config import Config
-from experiments.config.saved import answered_by
+from experiments.config.saved import answered_by, read
 from experiments.datasets.item import Dataset, TitlesOf
 from experiments.planning.lock import departures, plan_lock, read_lock
 from experiments.planning.plan import Plan
@@ -23,6 +23,10 @@ Compared = tuple[tuple[str, ...], tuple[tuple[str, str], ...]]
 def timed(config: Config) -> bool:
     """True if seconds per question are comparable: one discussion at a time, each call computed."""
     return config.concurrency == 1 and not config.completions.reuse
+
+
+def _draws_as_before(config: Config, folder: RunFolder) -> bool:
+    return read(folder.config).figures == config.figures
 
 
 def conclude(
@@ -80,16 +84,24 @@ def conclude(
         locked_plan, digest = read_lock(Path(config.compare.plan))
         metrics["plan"] = {"sha256": digest, "differs": departures(locked_plan, plan_lock(config, dataset))}
     # Before figures and report, so that a failure of theirs loses no numbers.
-    summary.write(folder, metrics)
+    is_new = summary.write(folder, metrics)
     agents.write(folder, discussions.agents)
+    total_usage = usage.total(folder)
+    figures = sorted(folder.figures.glob("*.png"))
+    has_figures = config.figures.kind or (config.figures.kind is None and not trial)
+    # A resumed run that asked nothing has them: `report=` makes them again. The report is the last to be written.
+    is_drawn = bool(figures) or not has_figures
+    if config.resume and not is_new and is_drawn and folder.report.is_file() and _draws_as_before(config, folder):
+        tracker.summary(metrics, figures, total_usage)
+        return metrics, total_usage, run_notes.inconclusive(metrics)
+
     figures = []
-    if config.figures.kind or (config.figures.kind is None and not trial):
+    if has_figures:
         with sinks.beside("the figures", folder.path):
             from experiments.analysis.figures import draw, style  # they import matplotlib
 
             with style.drawing(config.figures.style):
                 figures = draw.draw_run(folder, metrics, timed(config))
-    total_usage = usage.total(folder)
     tracker.summary(metrics, figures, total_usage)
     # Without its controls and the evaluations without the attack.
     last_method = methods[-1] if compared else methods[len(plan.methods) - 1]

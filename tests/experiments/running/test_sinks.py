@@ -43,6 +43,26 @@ def test_an_output_that_fails_is_named_in_the_last_lines_and_made_again(
     assert_has_all_of(OfflineRun(folder), folder)
 
 
+def test_a_resumed_run_that_asks_nothing_prints_its_table_and_keeps_its_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["experiment=mmqa_prune", *TINY, "figures=false", "wandb.mode=disabled", f"output={tmp_path}"]
+    assert main(words) == 0
+    folder = run_folder(tmp_path)
+    made = (folder / "report.html").stat().st_mtime_ns
+    capsys.readouterr()
+    assert main([f"resume={folder}"]) == 0
+    assert "single" in capsys.readouterr().out
+    assert (folder / "report.html").stat().st_mtime_ns == made
+    # With figures that it has not drawn.
+    assert main([f"resume={folder}", "figures=true"]) == 0
+    assert list((folder / "figures").glob("*.png"))
+    assert (folder / "report.html").stat().st_mtime_ns > made
+    (folder / "report.html").unlink()
+    assert main([f"resume={folder}"]) == 0
+    assert (folder / "report.html").is_file()
+
+
 def test_a_run_that_is_not_finished_concludes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["experiment=mmqa_prune", *TINY, "figures=false", "wandb.mode=disabled", f"output={tmp_path}"]
     assert main(words) == 0
