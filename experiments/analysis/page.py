@@ -30,6 +30,7 @@ SCRIPTS = (
     "sources.js",
     "methods.js",
     "turn.js",
+    "edit.js",
     "discussion.js",
     "filters.js",
     "learned.js",

@@ -13,13 +13,15 @@ from experiments.attribution.intervention import Replay, agents_of
 from experiments.attribution.opened_run import OpenedRun
 from experiments.attribution.recorded_discussions import RecordedDiscussions
 from experiments.records.recorder import RunFolder
+from experiments.records.records import encode_trace
+from experiments.records.run_files import write_atomically
 
 
 def continued(place: str, words: Sequence[str]) -> int:
     """Goes on from a recorded turn, `<group>:<line>:<turn>` of `replay.run`. Prints the turns that differ.
 
     `replay.answer` and `replay.message` replace its answer and reasoning. Other settings, such as a model, are those of
-    the turn and all later ones, which are asked again.
+    the turn and all later ones, which are asked again. `replay.trace` names a file for the new discussion's trace.
     """
     replay_settings = {}
     other_words = []
@@ -30,7 +32,7 @@ def continued(place: str, words: Sequence[str]) -> int:
         else:
             other_words.append(word)
     match = re.fullmatch(r"([^:]*):(\d+)(?::([^:]*))?", place)
-    if not match or not {"run"} <= replay_settings.keys() <= {"run", "answer", "message"}:
+    if not match or not {"run"} <= replay_settings.keys() <= {"run", "answer", "message", "trace"}:
         raise UserError(f"replay.from={place}: expected <group>:<line>:<turn>, and replay.run=")
     group, line, turn_id = match.groups("")
     opened_run = OpenedRun(RunFolder.open(Path(replay_settings["run"]).expanduser()), other_words, asks=True)
@@ -56,6 +58,13 @@ def continued(place: str, words: Sequence[str]) -> int:
             return discussion.trace, trace, len(replay.asked)
 
     recorded_trace, trace, turns_asked = asyncio.run(discuss())
+    if "trace" in replay_settings:
+        trace_file = Path(replay_settings["trace"]).expanduser()
+        try:
+            write_atomically(trace_file, f"{encode_trace(trace)}\n".encode())
+        except OSError as error:
+            raise UserError(f"replay.trace={trace_file} cannot be written ({error.strerror})") from error
+
     recorded_answers = {turn.id: str(turn.answer) for turn in recorded_trace.turns}
     rows = []
     for turn in trace.turns:

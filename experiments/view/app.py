@@ -1,4 +1,7 @@
-"""Serves a folder of runs to browsers of this machine: read-only, each address with the token, each text escaped."""
+"""Serves a folder of runs to browsers of this machine, each address with the token, each text escaped.
+
+Nothing is written. Only `view.edit=true` starts anything: a process that goes on from a turn with an edited reply.
+"""
 
 import asyncio
 import json
@@ -18,7 +21,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
@@ -35,6 +38,7 @@ from experiments.config.loading import named_again
 from experiments.inspection.turns import inspect
 from experiments.view.compared import Compared
 from experiments.view.connections import server_of
+from experiments.view.edited import MOST_BYTES, Edit
 from experiments.view.folders import NoSuchRun, Root
 from experiments.view.live import LiveRun
 from experiments.view.overview import Overviews
@@ -48,6 +52,7 @@ MOST_OPEN = 8  # runs whose places of lines are kept
 MOST_WORDS = 20
 MOST_WATCHED = 64  # runs that browsers follow
 EVERY_S = 1.0  # between looks for changes
+CONTINUE = "continue.json"
 LOOK_S = 2.0  # after which a look reads no further run; the next one goes on
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'; sandbox",
@@ -62,11 +67,12 @@ HEADERS = {
 def serve(folder: str, options: Sequence[str]) -> int:
     """Serves a folder of runs, or one run, until it is interrupted. Prints the address.
 
-    options: `view.port=<number>` (0, the default, takes a free one) and `view.open=true`, which opens the browser;
-        others name again what runs name outside of their folders, and may be opened.
+    options: `view.port=<number>` (0, the default, takes a free one), `view.open=true`, which opens the browser, and
+        `view.edit=true`, by which pages may go on from a turn with an edited reply; others name again what runs name
+        outside of their folders, and may be opened.
     Raises UserError where the folder or an option is wrong, or the port is taken.
     """
-    own_options = {"view.port": "0", "view.open": "false"}
+    own_options = {"view.port": "0", "view.open": "false", "view.edit": "false"}
     overrides: list[str] = []
     for option in options:
         key, _, value = option.partition("=")
@@ -79,8 +85,9 @@ def serve(folder: str, options: Sequence[str]) -> int:
     port = own_options["view.port"]
     if not re.fullmatch("[0-9]{1,5}", port) or int(port) >= 2**16:
         raise UserError(f"view.port={port}: expected a number from 0 to 65535")
-    if own_options["view.open"] not in ("true", "false"):
-        raise UserError(f"view.open={own_options['view.open']}: expected true or false")
+    for key in ("view.open", "view.edit"):
+        if own_options[key] not in ("true", "false"):
+            raise UserError(f"{key}={own_options[key]}: expected true or false")
 
     root = Root.open(folder)
     token = secrets.token_urlsafe(TOKEN_BYTES)
@@ -94,7 +101,7 @@ def serve(folder: str, options: Sequence[str]) -> int:
         print(visible(f"{folder} is shown at {address} (Ctrl-C ends it)"), flush=True)
         if own_options["view.open"] == "true":
             webbrowser.open(redirect_page(address, Path(private_folder)).as_uri())
-        server = server_of(application(root, token, overrides))
+        server = server_of(application(root, token, overrides, edits=own_options["view.edit"] == "true"))
         # In a thread uvicorn leaves Ctrl-C to this one: it ends the program at once, also while a browser listens.
         thread = Thread(target=server.run, args=([listening],), daemon=True)
         thread.start()
@@ -115,17 +122,19 @@ def redirect_page(address: str, folder: Path) -> Path:
     return path
 
 
-def application(root: Root, token: str, overrides: Sequence[str] = ()) -> ASGIApp:
+def application(root: Root, token: str, overrides: Sequence[str] = (), *, edits: bool = False) -> ASGIApp:
     """Makes the app for a folder. Every address begins with `/<token>/`; any other is not found.
 
     overrides: name again what runs name outside of their folders, and may be opened.
+    edits: pages may go on from a recorded turn with another reply.
     """
-    viewer = Viewer(root, overrides)
+    viewer = Viewer(root, overrides, edits)
     routes = [
         Route("/", viewer.runs),
         Route("/events", viewer.events),
         Route("/compare", viewer.compare),
         Route("/compare/{data}.json", viewer.compare),
+        Route(f"/run/{{run:path}}/{CONTINUE}", viewer.proceed, methods=["POST"]),
         Route("/run/{run:path}/{data}.json", viewer.data),
         Route("/run/{run:path}/", viewer.run),
     ]
@@ -143,17 +152,18 @@ def application(root: Root, token: str, overrides: Sequence[str] = ()) -> ASGIAp
         routes=[Mount("/{token}", Starlette(routes=routes, exception_handlers=problems))],
         middleware=[
             Middleware(TrustedHostMiddleware, allowed_hosts=HOSTS, www_redirect=False),
-            Middleware(AccessCheck, token=token),
+            Middleware(AccessCheck, token=token, edits=edits),
             Middleware(GZipMiddleware),
         ],
     )
 
 
 class AccessCheck:
-    """Answers only read requests for addresses with the token. Adds `HEADERS` to every answer."""
+    """Answers read requests for addresses with the token, and edits by its own pages. Adds `HEADERS` to all answers."""
 
-    def __init__(self, app: ASGIApp, token: str) -> None:
+    def __init__(self, app: ASGIApp, token: str, edits: bool) -> None:
         self._app = app
+        self._edits = edits
         self._token = token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -165,13 +175,20 @@ class AccessCheck:
             await send(message)
 
         app: ASGIApp = PlainTextResponse("not found", 404)
-        if scope["type"] == "http" and scope["method"] in ("GET", "HEAD"):
+        if scope["type"] == "http" and (scope["method"] in ("GET", "HEAD") or self._is_edit(scope)):
             token = scope["path"].split("/")[1].encode()
             # A comparison that took as long as the match is long would give the token away, letter by letter.
             if secrets.compare_digest(token, self._token):
                 app = self._app
 
         await app(scope, receive, guarded)
+
+    def _is_edit(self, scope: Scope) -> bool:
+        """True for an edit that a page of this server sends: a browser names the origin of any other page."""
+        headers = Headers(scope=scope)
+        own_origin = headers.get("origin") == f"http://{headers.get('host')}"
+        is_json = headers.get("content-type") == "application/json"
+        return self._edits and scope["method"] == "POST" and own_origin and is_json
 
 
 class Watch:
@@ -198,8 +215,10 @@ class Watch:
 class Viewer:
     """Endpoints, each for one kind of address."""
 
-    def __init__(self, root: Root, overrides: Sequence[str] = ()) -> None:
+    def __init__(self, root: Root, overrides: Sequence[str] = (), edits: bool = False) -> None:
         self._root = root
+        self._edits = edits
+        self._editing = asyncio.Lock()
         self._overrides = overrides
         self._overviews = Overviews(root)
         self._live = lru_cache(MOST_OPEN)(lambda name: LiveRun(root.run(name)))
@@ -245,6 +264,20 @@ class Viewer:
                 return _json(compared.pairs())
         raise HTTPException(404)
 
+    async def proceed(self, request: Request) -> Response:
+        """Goes on from a turn with an edited reply, and returns the trace. One at a time: each loads the model."""
+        run = self._root.run(request.path_params["run"])
+        content = b""
+        async for part in request.stream():
+            content += part
+            if len(content) > MOST_BYTES:
+                raise UserError(f"the edited reply has more than {MOST_BYTES:,} bytes")
+        edit = Edit.decode(content)
+        if self._editing.locked():
+            raise UserError("another discussion goes on: wait for its end")
+        async with self._editing:
+            return _json(await run_in_threadpool(edit.go_on, run, self._overrides))
+
     def data(self, request: Request) -> Response:
         """Returns the data of a run's page, by the name in the address."""
         name = request.path_params["run"]
@@ -263,9 +296,8 @@ class Viewer:
                 return Response(text, media_type="application/json")
             case "turn":  # what the agent of a turn was shown and replied
                 group = _text(request, "group")
-                return _json(
-                    inspect(live.run, group, _number(request, "line"), _text(request, "turn"), self._overrides)
-                )
+                turn = inspect(live.run, group, _number(request, "line"), _text(request, "turn"), self._overrides)
+                return _json({**turn, "editable": self._edits})
             case "texts":  # lines of a group's discussions whose messages hold each of some words
                 words = _text(request, "words").split("\n")
                 return _json(live.texts(_text(request, "group"), words[:MOST_WORDS]))

@@ -163,6 +163,20 @@ class Browser {
     this.shown = shown;
     this.bring = showDiscussion(this.article, this.discussions, entries.map((entry, i) => [entry, traces[i]]), this.steps());
   }
+
+  /** Shows a discussion that went on from an edited turn, next to the recorded one. */
+  async showEdited(entry, turn, trace) {
+    const { discussions } = this;
+    const recorded = await discussions.source.trace(entry);
+    const group = discussions.groups.get(entry.group);
+    const groups = new Map([...discussions.groups, ["edited", { ...group, label: `${group.label}, ${turn.id} edited`, file: "not recorded" }]]);
+    const { question, text, gold, key, tags } = entry;
+    const edited = { question, text, gold, key, tags, group: "edited", answer: trace.answer, turns: trace.turns.length, line: "-", edited: true };
+    const extended = Object.assign(Object.create(discussions), { groups });
+    this.shown = ""; // the next choice draws anew
+    this.bring = showDiscussion(this.article, extended, [[entry, recorded], [edited, trace]], this.steps());
+    this.bring(turn.id);
+  }
 }
 
 function row(entry, label, current) {

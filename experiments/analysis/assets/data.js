@@ -102,6 +102,19 @@ class Served {
     return this.of(entry, "turn.json", { turn: id });
   }
 
+  /** The trace of a discussion that goes on from a turn with another reply. */
+  async proceed({ run, of, group, line }, turn, changes) {
+    const body = JSON.stringify({ group: of ?? group, line, turn, ...changes });
+    const response = await fetch(`${this.at(run)}continue.json`, { method: "POST", headers: { "Content-Type": "application/json" }, body });
+    if (!response.ok) throw new Error(await response.text());
+    return response.json();
+  }
+
+  /** The address of a run's data, from the page's own. */
+  at(run) {
+    return run === undefined ? "" : `run/${run.split("/").map(encodeURIComponent).join("/")}/`;
+  }
+
   /** Data of the run, or of the two runs that the address names. */
   all(name, query) {
     return this.compares ? this.get(`compare/${name}`, location.search) : this.get(name, query);
@@ -109,8 +122,7 @@ class Served {
 
   /** Data of a discussion, in its own run where two are compared. */
   of({ run, of, group, line }, name, query) {
-    const at = run === undefined ? "" : `run/${run.split("/").map(encodeURIComponent).join("/")}/`;
-    return this.get(at + name, { group: of ?? group, line, ...query });
+    return this.get(this.at(run) + name, { group: of ?? group, line, ...query });
   }
 
   async texts(entries, words, progress) {

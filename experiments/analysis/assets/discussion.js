@@ -51,12 +51,15 @@ function panel(discussions, entry, base, conversation) {
     mark(conversation.byId.get(id) ?? null);
     const place = cards.get(id);
     // The prompt, the reply and the sources of a turn are rebuilt by a server alone.
-    if (!place || place.dataset.opened || !discussions.source.turn) return;
+    if (!place || place.dataset.opened || !discussions.source.turn || entry.edited) return;
     place.dataset.opened = "true";
     const details = make("div", { "aria-live": "polite" }, make("p", { class: "small" }, "Rebuilding the prompt …"));
     place.append(details);
     try {
-      details.replaceChildren(turnDetails(await discussions.source.turn(entry, id)));
+      const turn = await discussions.source.turn(entry, id);
+      const parts = [turnDetails(turn)];
+      if (turn.editable) parts.push(editor(discussions.source, entry, conversation.byId.get(id)));
+      details.replaceChildren(...parts);
     } catch (error) {
       details.replaceChildren(make("p", { class: "note" }, error.message));
     }

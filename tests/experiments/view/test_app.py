@@ -46,6 +46,65 @@ def name_of(folder: Path) -> str:
     return next(path.name for path in folder.iterdir())
 
 
+@pytest.fixture(scope="module")
+def discussed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run whose discussions can go on."""
+    folder = tmp_path_factory.mktemp("discussed")
+    words = ["experiment=mmqa_prune", "methods=[full]", "data.limit=1", "runtime=inline", "figures=false"]
+    finish(begin(*words, "wandb.mode=disabled", f"output={folder}"))
+    return folder
+
+
+EDIT = {"group": "full", "line": 1, "turn": "1/text_critic", "answer": "Atlantis"}
+
+
+def test_an_edited_reply_goes_on_and_the_recorded_run_stays_as_it_is(discussed: Path) -> None:
+    server = TestClient(
+        application(Root.open(str(discussed)), TOKEN, edits=True), base_url=f"http://127.0.0.1/{TOKEN}/"
+    )
+    run = next(discussed.glob("*-mmqa_prune"))
+    before = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+    address = f"run/{run.name}/continue.json"
+    replied = server.post(address, json=EDIT, headers={"origin": "http://127.0.0.1"})
+    assert replied.status_code == 200, replied.text
+    answers = {turn["id"]: turn["answer"] for turn in replied.json()["turns"]}
+    assert answers["1/text_critic"] == "Atlantis"
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == before
+    wrong = server.post(address, json={**EDIT, "turn": "9/nobody"}, headers={"origin": "http://127.0.0.1"})
+    assert wrong.status_code == 422
+    assert "\n" not in wrong.text
+
+
+@pytest.mark.parametrize(
+    ("edits", "headers"),
+    [
+        (False, {"origin": "http://127.0.0.1"}),
+        (True, {}),
+        (True, {"origin": "null"}),
+        (True, {"origin": "http://other.example"}),
+        (True, {"origin": "http://127.0.0.1:81"}),
+        (True, {"origin": "http://127.0.0.1", "content-type": "text/plain"}),
+    ],
+)
+def test_nothing_is_started_for_another_page_or_unasked(runs: Path, edits: bool, headers: dict[str, str]) -> None:
+    server = TestClient(application(Root.open(str(runs)), TOKEN, edits=edits), base_url=f"http://127.0.0.1/{TOKEN}/")
+    assert server.post(f"run/{name_of(runs)}/continue.json", json=EDIT, headers=headers).status_code == 404
+    stranger = TestClient(server.app, base_url="http://127.0.0.1/wrong/")
+    own = {"origin": "http://127.0.0.1"}
+    assert stranger.post(f"run/{name_of(runs)}/continue.json", json=EDIT, headers=own).status_code == 404
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"group": 1}', '{"group":"a","line":"x","turn":"t"}', "[" * 9000])
+def test_an_edit_that_is_none_is_one_line(runs: Path, content: str) -> None:
+    server = TestClient(application(Root.open(str(runs)), TOKEN, edits=True), base_url=f"http://127.0.0.1/{TOKEN}/")
+    own = {"origin": "http://127.0.0.1", "content-type": "application/json"}
+    refused = server.post(f"run/{name_of(runs)}/continue.json", content=content, headers=own)
+    assert refused.status_code == 422
+    assert "\n" not in refused.text
+    long = server.post(f"run/{name_of(runs)}/continue.json", content="x" * 2**17, headers=own)
+    assert long.status_code == 422
+
+
 def test_the_index_of_a_run_comes_from_its_scores_and_leads_to_its_traces(runs: Path) -> None:
     server, run = client(runs), name_of(runs)
     index = server.get(f"run/{run}/index.json").json()
