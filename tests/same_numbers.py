@@ -102,7 +102,7 @@ INTERRUPTED = ("resumed_sweep",)
 # Files and texts with times, process numbers or speeds, which no two runs share.
 # The report of a sweep's trial counts completions that trials beside it computed first, which is a matter of time.
 LEFT_OUT = re.compile(
-    r"(^|/)(wandb|cache|tune|timings)(/|$)|(usage|starts)\.jsonl(\.digest)?$|\.log$|\.lock$|trials/[^/]+/report\.html$"
+    r"(^|/)(wandb|cache|tune|timings)(/|$)|(usage|starts)\.jsonl(\.digest)?$|overview\.json$|\.log$|\.lock$|trials/[^/]+/report\.html$"
 )
 # Lines of these come in the order in which trials or worlds ended.
 ANY_ORDER = ("trials.jsonl", "worlds.jsonl")
