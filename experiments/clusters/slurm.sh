@@ -87,7 +87,8 @@ if [[ ! -f $state/process ]]; then
 fi
 rm -r "$state"
 
-if [[ $ended && $code == 143 ]]; then
+# A job that is cancelled gets the same signal, and is no longer running.
+if [[ $ended && $code == 143 && $(squeue -h -j "$SLURM_JOB_ID" -o %T) == RUNNING ]]; then
     scontrol requeue "$SLURM_JOB_ID"
 fi
 exit "$code"

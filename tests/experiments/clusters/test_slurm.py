@@ -15,11 +15,17 @@ SCRIPT = ROOT / "experiments" / "clusters" / "slurm.sh"
 AGORA = """#!/bin/bash
 printf '%s\\n' "$@" >words
 echo "run of job $SLURM_JOB_ID"
-trap 'exit 143' TERM
-[[ ! -e wait ]] || { touch waits; sleep 60 & wait; }
+trap 'kill %1; exit 143' TERM
+[[ ! -e wait ]] || { touch waits; sleep 600 >/dev/null 2>&1 & wait; }
 exit "$(cat code)"
 """
-PROGRAMS = {"agora": AGORA, "scontrol": '#!/bin/bash\necho "$@" >scontrol\n', "squeue": "#!/bin/bash\necho OK\n"}
+SCONTROL = """#!/bin/bash
+echo "$@" >scontrol
+"""
+SQUEUE = """#!/bin/bash
+if [[ $* == *%T* ]]; then cat state; else echo OK; fi
+"""
+PROGRAMS = {"agora": AGORA, "scontrol": SCONTROL, "squeue": SQUEUE}
 
 
 @pytest.fixture
@@ -49,7 +55,7 @@ def begin(place: Path, *words: str, nodes: int = 1, task: str = "") -> subproces
 def words_of(place: Path, *words: str, task: str = "") -> list[str]:
     """The words of the run that a job with these words starts."""
     job = begin(place, *words, task=task)
-    output, errors = job.communicate(timeout=60)
+    output, errors = job.communicate(timeout=300)
     assert job.returncode == 0, errors
     # Through a link to the job's own output, which is a file in Slurm.
     assert output in ("run of job 7\n", "")
@@ -79,29 +85,35 @@ def test_each_task_of_an_array_resumes_a_trial(place: Path) -> None:
     assert words_of(place, "resume=sweep", "sweep.start=true") == ["resume=sweep", "sweep.start=true"]
 
 
-def test_a_run_that_is_ended_by_the_time_limit_is_queued_again(place: Path) -> None:
+@pytest.mark.parametrize(("state", "is_queued_again"), [("RUNNING", True), ("COMPLETING", False)])
+def test_a_job_that_is_ended_is_queued_again_unless_it_is_cancelled(
+    place: Path, state: str, is_queued_again: bool
+) -> None:
     (place / "wait").touch()
+    (place / "state").write_text(state)
     job = begin(place, "experiment=mmqa_prune")
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not (place / "waits").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     job.send_signal(signal.SIGTERM)
-    job.communicate(timeout=60)
+    job.communicate(timeout=300)
     assert job.returncode == 143
-    assert (place / "scontrol").read_text() == "requeue 7\n"
+    assert (place / "scontrol").exists() == is_queued_again
+    if is_queued_again:
+        assert (place / "scontrol").read_text() == "requeue 7\n"
 
 
 @pytest.mark.parametrize("code", [1, 2, 143])
 def test_a_run_that_ends_by_itself_is_not_queued_again(place: Path, code: int) -> None:
     (place / "code").write_text(str(code))
     job = begin(place, "experiment=mmqa_prune")
-    job.communicate(timeout=60)
+    job.communicate(timeout=300)
     assert job.returncode == code
     assert not (place / "scontrol").exists()
 
 
 def test_several_nodes_have_to_be_whole(place: Path) -> None:
     job = begin(place, "experiment=mmqa_prune", nodes=2)
-    _, errors = job.communicate(timeout=60)
+    _, errors = job.communicate(timeout=300)
     assert job.returncode == 2
     assert "--exclusive" in errors
