@@ -1,7 +1,10 @@
 """Prepares a run or a sweep, and runs a plan in its folder."""
 
+import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from actors.errors import AgentLost, ClusterError, ModelGone, StoreError, TooManyFailures, UserError, first_of
 from experiments.config.config import Config
@@ -19,6 +22,14 @@ LOST = (ModelGone, ClusterError, StoreError, AgentLost, TooManyFailures)
 
 
 def prepare(config: Config, overrides: Overrides | None) -> Callable[[RunFolder], bool] | None:
+    """Prepares a run as `prepared` does. A dry run makes its data in a cache that is there, or in a temporary one."""
+    if not config.dry_run or os.path.isdir(config.cache_folder):
+        return prepared(config, overrides)
+    with TemporaryDirectory() as cache:
+        return prepared(replace(config, cache=cache), overrides)
+
+
+def prepared(config: Config, overrides: Overrides | None) -> Callable[[RunFolder], bool] | None:
     """Checks a run or a sweep before its folder is made. A dry run is counted and printed.
 
     Returns the work in the folder, which returns False where trials of a sweep or too many turns failed; None for a dry

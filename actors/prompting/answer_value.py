@@ -37,6 +37,8 @@ _MORE = re.compile(
     r"|\b[A-Z]\.\s[A-Z]\w*\s[a-z]|\s[–—-]\s(?:[a-z]\S*|I)\s|;\s[a-z]\S*(?:\s\S+){2,}\Z|(?i:\bconfidence\W{0,4}\d)"
     # A text that begins or ends in the middle of a sentence, or has another answer in it.
     r"|\A[,;]\s|\w\s?[:：]\Z|(?i:\w\sanswer\s?[:：])"
+    # From one word to another, where one answer was asked for.
+    r"|\A[^\W\d_][^\d+<>=→]*\s(?:->|=>|→)\s[^\W\d_][^\d+<>=→]*\Z"
 )
 # The kinds of words in a statement about knowing, each named by its first letter.
 _KINDS = ("negation", "evidence", "knowing", "weak", "declines", "unknown", "but", "speaker", "filler", "or")
@@ -46,7 +48,10 @@ _KIND = pattern("|".join(f"(?P<{kind}><not_known.{kind}>)" for kind in _KINDS))
 # does` answers.
 _NOT_KNOWN = re.compile(r"(?<!o)u\Z|(?=.*e).*u|(?!(?!.*s).*b)(?=.*n)(?:.*[ek]|.*w\Z|(?=.*s).*[wd])|\As+n\Z")
 _OTHER_SCRIPTS = re.compile("|".join(words("not_known", "scripts")))
-_STATED_UNKNOWN = re.compile(r"n/?a|null|nil|no answer|\?+|unknown\s?[,;.:–-].*", re.IGNORECASE)
+_STATED_UNKNOWN = re.compile(
+    r"n/?a|null|nil|no answer|tb[ad]|to be (?:announced|determined)|\?+|unknown\s?[,;.:–-].*",
+    re.IGNORECASE,
+)
 _YES_OR_NO = re.compile(r"(?:yes|no)\s?[,.;:!?–—-]", re.IGNORECASE)  # before a clause about the evidence
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 _OF_THE_WORLD = re.compile(r"\bnon-|\bevidence (?:of|that|for)\b|\bdata (?=cent|base|set)")  # and not of a prompt

@@ -28,6 +28,7 @@ _REASONING = re.compile(r"Reasoning: .*\n(?!Reasoning: )")
 _THOUGHT_BEGINS = "\0<"
 _THOUGHT_ENDS = "\0>"
 _TURN_ENDS = "\0"
+_CUT_THOUGHT = "…"
 _THOUGHT_SIGN = re.compile("(\0[<>])")
 _TURN_SIGN = re.compile(r"\0|^## Question$", re.MULTILINE)  # or a model goes on and writes the next prompt itself
 
@@ -61,7 +62,7 @@ def _without_thoughts(text: str, is_field: Callable[[str], object]) -> str:
     """Removes thoughts, and what comes before or after the model's own turn.
 
     Behind a thought that is never closed nothing is the model's reply, and before the end of one that was never opened
-    neither.
+    neither. An ellipsis stands for the former.
     """
     channel_end = max((channel.end() for channel in _CHANNEL.finditer(text)), default=0)
     text = text[channel_end:].rstrip()
@@ -80,6 +81,10 @@ def _without_thoughts(text: str, is_field: Callable[[str], object]) -> str:
             depth = max(0, depth - 1)
         elif not depth:
             spoken += piece
+
+    if depth and spoken.strip():
+        # Text before a thought that is left open may have a field, and is no answer by itself.
+        spoken += f"\n{_CUT_THOUGHT}"
 
     # A token before any text ends nothing: the reply follows it.
     for turn in _TURN_SIGN.split(spoken):

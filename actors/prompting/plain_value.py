@@ -28,18 +28,30 @@ SENTENCE_ENDS = re.compile(
 ENDS_A_VALUE = pattern(r"[\s|:+=_*~-]{3,}\Z|\W{0,4}(?:confidence\W{0,4}[:：]|<remarks.chatter>\b)")
 OFFER = pattern(r"\W{0,4}<remarks.offer>\b.*")
 THE_ANSWER_IS = re.compile(
-    r"(?:^|(?<=[\s,;(]))(?:the|my|our)\s(?:final\s|correct\s|right\s|best\s|most likely\s)?(?:answer|choice|option)\s"
-    r"(?:to (?:the|this|your) question\s)?(?:is|would be)\s?[:：]?\s+(?=[^\n])",
+    r"(?:^|(?<=[\s,;(]))(?:(?:the|my|our)\s(?:final\s|correct\s|right\s|best\s|most likely\s)?(?:answer|choice|option)"
+    r"\s(?:to (?:the|this|your) question\s)?(?:is|would be)\s?[:：]?"
+    r"|(?:I|we)\s(?:choose|pick|select)(?=\s(?:option\s|choice\s)?\(?(?-i:[A-Z])\b))\s+(?=[^\n])",
     re.IGNORECASE | re.MULTILINE,
+)
+# The other way round: `Bergen is the answer`.
+_IS_THE_ANSWER = re.compile(
+    r"([^\s.,;:][^.,;:]{0,80}?)\s(?:is|would be)\sthe\s(?:final\s|correct\s|right\s|best\s)?"
+    r"(?:answer|choice|option)\b.*",
+    re.IGNORECASE,
 )
 _ASIDE = pattern(r"[\s*_#>•-]{0,8}(?:confidence|<remarks.support>)\b[^:：\n]{0,12}[:：]")
 _REASON = r"<remarks.reason>\b(?! (?:far|if|long|much|opposed|soon|well)\b)\s[^!?;\n]*"
 _REASON_WITHOUT_COMMA = pattern(r"(?<=\w)\.?\s(?=" + _REASON + r"\Z)")
 # Support of a value, at its end: sources in brackets, or a clause with a reason.
 _SUPPORT = pattern(
-    r"(?:(?<! of)\s*\[(?:\w+:? )?\d{1,2}(?:\s?[,;–-]\s?\d{1,2})*\]|(?<=[^\W\d_]{4})[⁰¹²³⁴⁵⁶⁷⁸⁹†‡]"
-    r"|\s*\((?:<remarks.source>\W{1,2}\d|(?!from \d)<remarks.origin>\b)[^()]*\)"
-    r"|(?:,|\s[–—-])\s(?!from |see |per )<remarks.origin>\b[^()!?;\n]*"
+    r"(?:(?<! of)\s*\[(?:(?:[^\W\d_]{1,12}[.:]? ?){1,2}\d?)?\d{1,2}(?:\s?[,;–-]\s?\d{1,2})*\][,–-]?"
+    r"|\s[{<][^\W\d_]{1,12}[.:]? ?\d{1,3}[}>]"
+    r"|(?<=[^\W\d_]{4})\s?[⁰¹²³⁴⁵⁶⁷⁸⁹†‡]"
+    r"|\s*\((?:<remarks.source>\W{0,2}\d|(?!from \d)<remarks.origin>\b)[^()]*\)"
+    # Corners of a box in a picture.
+    r"|\s*(?:\(\d{1,4},\s?\d{1,4}\),?\s?\(\d{1,4},\s?\d{1,4}\)|\[\d{1,4}(?:,\s?\d{1,4}){3}\])"
+    r"|(?:,|\s[–—|-])\s(?!from |see |per )<remarks.origin>\b[^()!?;\n]*"
+    r"|(?<=\w{3})\s<remarks.origin>\s(?:the )?<remarks.source>\W{0,2}\d{1,3}\b"
     r"|(?:,|(?<=\w{3})\.|\s[–—-])\s" + _REASON + r")[\s.*_`]*\Z"
 )
 _ELEMENT = re.compile(r"[a-z_]\w*\[\d+\]")  # of a list in a program
@@ -110,6 +122,11 @@ def split_support(value: str) -> tuple[str, str]:
     if not value[:end].strip(" *_`."):
         end = len(value)
     return value[:end].rstrip(), value[end:]
+
+
+def answer_last(line: str) -> str:
+    """Returns a line with `the answer is Bergen` in place of `Bergen is the answer`."""
+    return _IS_THE_ANSWER.sub(r"the answer is \1", line)
 
 
 def takes_nothing_back(lines: Sequence[str], is_restated: Callable[[str], bool]) -> bool:

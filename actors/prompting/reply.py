@@ -11,7 +11,7 @@ from functools import lru_cache, partial
 from actors.messages import Completion, Field, FieldKind, Message, Question, Turn, Value
 from actors.prompting.field_values import read_values, value_and_rest
 from actors.prompting.form import FieldFault, FieldText, Form, Outcome, Values, form_of, is_long, still_asked
-from actors.prompting.plain_value import SENTENCE_ENDS, THE_ANSWER_IS, takes_nothing_back
+from actors.prompting.plain_value import SENTENCE_ENDS, THE_ANSWER_IS, answer_last, takes_nothing_back
 from actors.prompting.reply_fields import field_in_sentences, find_fields
 from actors.prompting.safe_text import one_line
 
@@ -215,12 +215,12 @@ def taken_back(
 def lines_behind(field_text: FieldText) -> Sequence[str]:
     """Returns the lines below a value, which may take it back. Of a text only lines that call something the answer."""
     if is_long(field_text.field):
-        return [line for line in field_text.lines if THE_ANSWER_IS.search(line)]
+        return [line for line in map(answer_last, field_text.lines) if THE_ANSWER_IS.search(line)]
     if field_text.field.value is Value.SHARE:
         remark = _AFTER_SHARE.search(field_text.lines[0])
         if remark:
             return (remark[1], *field_text.lines[1:])
-    return value_and_rest(field_text)[1]
+    return list(map(answer_last, value_and_rest(field_text)[1]))
 
 
 def restates(field: Field, outcome: Outcome, choices: tuple[str, ...], line: str) -> bool:

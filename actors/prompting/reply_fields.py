@@ -25,6 +25,8 @@ _LABEL = re.compile(
     r"(?P<marks>[\W_]{0,16}+(?:\d{1,2}[.)][\W_]{0,8}+)?)(?P<name>[^\W\d_][^:：﹕=→|\n\"']{0,60}?)[\s*_`]*"
     r"(?:(?:[:：﹕]|=(?!=)|->|=>|→|(?<=[*_\s])[–—-](?=\s)|\|(?=[^|]*\|\s*\Z))[*_`]*(?P<value>.*)|\Z)"
 )
+# A head of several cells, a rule and one row.
+_TABLE = re.compile(r"^\|(?P<head>[^|\n]+\|[^\n]+)\|\s*\n\|[\s:|-]+\|\s*\n\|(?P<row>[^\n]+)\|\s*\Z", re.MULTILINE)
 _HEADING = re.compile(r"\s*(?:[A-Z]|[\W_]*[#*_])")
 _BEFORE_NAME = pattern("<names.before>(?=[a-z])")
 _NO_NAME = re.compile(r"\([^()]*\)|\sis\Z")  # a remark in brackets, and `Answer is: ...`
@@ -94,6 +96,18 @@ class Labels:
         is_plural = label["name"].casefold().endswith("s") and not field.name.endswith("s")
         return FieldText(field, [value], is_plural)
 
+    def table_as_labels(self, text: str) -> str:
+        """Turns a table of one row at the end, whose head names fields, into labels."""
+        table = _TABLE.search(text)
+        if table is None:
+            return text
+        names = table["head"].split("|")
+        values = table["row"].split("|")
+        if len(names) != len(values) or not all(map(self.field, map(str.strip, names))):
+            return text
+        lines = [f"{name.strip()}: {value.strip()}" for name, value in zip(names, values, strict=True)]
+        return text[: table.start()] + "\n".join(lines)
+
     def tags_as_labels(self, text: str) -> str:
         """Turns tags that begin lines and are fields' names into labels, and prose in them into a line:
         `<answer>Paris</answer>`."""
@@ -141,7 +155,7 @@ def find_fields(text: str, form: Form, full_form: Form, cut_off: bool = False) -
     text = own_words(text, names.field)
     preamble, field_texts = fields_in_json(text, names, cut_off)
     if not field_texts:
-        text = names.tags_as_labels(text)
+        text = names.tags_as_labels(names.table_as_labels(text))
         preamble, field_texts = fields_in_lines(text, names)
         if not cut_off and _missing(form, field_texts):
             apart = labels(form.fields).labels_apart(text, form.fields)
