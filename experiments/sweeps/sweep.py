@@ -41,7 +41,7 @@ def run_sweep(sweep: Sweep, folder: RunFolder) -> bool:
     with results_written(folder.path) as add_result:
         write_trials(sweep, folder.path)
         finished = finished_trials(folder.path, sweep.trials)
-        finished |= add_trials_run_alone(folder.path, sweep.trials, add_result, finished)
+        add_trials_run_alone(folder.path, sweep.trials, add_result, finished)
         unfinished = {trial.name: trial for trial in sweep.trials if trial.name not in finished}
         for name in unfinished:
             wait_for_writer(folder.path / TRIALS / name / SCORES, OUTLIVE_S)

@@ -1,7 +1,7 @@
 """Writes the run folders of a sweep's trials, and finds those that have ended: in the sweep, or run by themselves."""
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,18 +66,16 @@ def finished_trials(folder: Path, trials: Sequence[Trial]) -> set[str]:
 
 
 def add_trials_run_alone(
-    folder: Path, trials: Sequence[Trial], add_result: Callable[[TrialResult], object], finished: Collection[str]
-) -> set[str]:
-    """Adds the results of trials that were run by themselves. Returns their names.
+    folder: Path, trials: Sequence[Trial], add_result: Callable[[TrialResult], object], finished: set[str]
+) -> None:
+    """Adds the results of trials that were run by themselves, and their names to those of the finished trials.
 
     One about which nothing is concluded, as questions failed, is no result: the sweep runs it again.
     """
-    names: set[str] = set()
     for trial in trials:
         if trial.name in finished:
             continue
         metrics = results(folder / TRIALS / trial.name / "metrics.json")
         if metrics and not inconclusive(metrics):
             add_result(TrialResult(trial.name, trial.values, trial.seed, metrics))
-            names.add(trial.name)
-    return names
+            finished.add(trial.name)

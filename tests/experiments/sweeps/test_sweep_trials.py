@@ -179,7 +179,9 @@ def test_trials_that_were_run_by_themselves_are_results_of_the_sweep(tmp_path: P
         assert main([f"resume={trial}"]) == 0
     sweep = plan_sweep(load([f"resume={folder}", "sweep.start=true"]))
     with results_written(folder) as add_result:
-        assert add_trials_run_alone(folder, sweep.trials, add_result, finished=[]) == {first.name, second.name}
+        finished: set[str] = set()
+        add_trials_run_alone(folder, sweep.trials, add_result, finished)
+        assert finished == {first.name, second.name}
     assert main([f"resume={last}"]) == 0
     assert run_sweep(sweep, RunFolder(folder))
     assert [result.name for result in read_results(folder)] == [first.name, second.name, last.name]
