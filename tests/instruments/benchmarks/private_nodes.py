@@ -1,4 +1,4 @@
-"""Three Ray nodes on this machine, each in a network of its own, that can be cut off, killed or made to vanish.
+"""Ray nodes on this machine, each in a network of its own, that can be cut off, killed or made to vanish.
 
 Network namespaces hold all of it: a bridge in one, to which a pair of virtual interfaces leads from each node's. They
 end with the processes that hold them open, and nothing outside of them is touched.
@@ -18,7 +18,7 @@ import psutil
 from tests.instruments.benchmarks.around import Around
 from tests.support.paths import ROOT
 
-NODES = 3
+NODES = 3  # where no other number is asked for
 PORT = 6379
 CUT_S = 10.0
 STARTS, STARTS_S = 3, 240.0
@@ -33,11 +33,12 @@ OWN_SHM = 'mount -t tmpfs -o size=1024m tmpfs /dev/shm && exec "$@"'
 class PrivateNodes(Around):
     """The nodes are up when it is made. The run's first process is on the first one, which holds the cluster's head."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, nodes: int = NODES) -> None:
         super().__init__(place)
         self._place, self._mark = place, uuid.uuid4().hex
+        self._number = nodes
         self.environment = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": self._mark}
-        self._hub, *self._nets = (_network() for _ in range(NODES + 1))
+        self._hub, *self._nets = (_network() for _ in range(nodes + 1))
         try:
             self._connect()
             self._start()
@@ -70,7 +71,7 @@ class PrivateNodes(Around):
             time.sleep(CUT_S if state == "on" else 0)
 
     def renew(self) -> None:
-        for node in range(NODES):
+        for node in range(self._number):
             self.kill(node)
             self._in(self._hub, "ip", "link", "set", f"to{node}", "up")
         self._start()
@@ -82,7 +83,7 @@ class PrivateNodes(Around):
         return [f"on a node the process {actor}" for actor in actors]
 
     def close(self) -> None:
-        for node in range(NODES):
+        for node in range(self._number):
             self.kill(node)
         for net in (self._hub, *self._nets):
             net.kill()
@@ -107,8 +108,7 @@ class PrivateNodes(Around):
         folder = self._place / "nodes"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
-        environment = {**os.environ, MARK: self._mark, "PYTHONPATH": str(ROOT), "RAY_USAGE_STATS_ENABLED": "0"}
-        environment |= {"TMPDIR": str(folder), **self.environment}
+        environment = self.process_environment()
         ray = str(Path(sys.executable).with_name("ray"))
         for number, net in enumerate(self._nets):
             own = ["--head", f"--port={PORT}", "--include-dashboard=false"] if number == 0 else []
@@ -126,6 +126,11 @@ class PrivateNodes(Around):
             else:
                 raise SystemExit(f"Ray did not start on node {number}: {started.stderr.strip()}")
 
+    def process_environment(self) -> dict[str, str]:
+        """The environment of all processes of the nodes."""
+        environment = {**os.environ, MARK: self._mark, "PYTHONPATH": str(ROOT), "RAY_USAGE_STATS_ENABLED": "0"}
+        return environment | {"TMPDIR": str(self._place / "nodes"), **self.environment}
+
     def _processes(self, node: int) -> list[psutil.Process]:
         """Those of a node's, without the run's first process, which is no part of it."""
         found, net = [], os.readlink(f"/proc/{self._nets[node].pid}/ns/net")
@@ -139,7 +144,7 @@ class PrivateNodes(Around):
     def _actors(self) -> list[str]:
         """Titles of the run's processes on the nodes."""
         titles = []
-        for process in (process for node in range(NODES) for process in self._processes(node)):
+        for process in (process for node in range(self._number) for process in self._processes(node)):
             with suppress(psutil.Error):
                 title = " ".join(process.cmdline())
                 titles += [title] if title.startswith("ray::") and not title.startswith(OF_THE_NODE) else []
