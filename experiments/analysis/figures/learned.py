@@ -1,7 +1,7 @@
 """Learned graphs: heat maps of edge probabilities (M3Prune's Figs. 3, 19 and 20) and learning curves."""
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise, product
 
 import networkx as nx
@@ -176,6 +176,9 @@ def learning_curves(run: RunFolder) -> Figure | None:
         else:
             panels[str(title)] = curves
 
+    # Counted once: all steps of a stage have equally many discussions.
+    last_steps = table.groupby("stage")["step"].max()
+    per_step = {stage: run.count(f"train-{stage}") // max(1, last) for stage, last in last_steps.items()}
     # One more place than panels, the last, for the legend of the edges.
     figure, grid = style.panels(len(panels) + 1, 3, height=1.3, sharex=True)
     legend = grid[-1]
@@ -195,7 +198,7 @@ def learning_curves(run: RunFolder) -> Figure | None:
         axes.tick_params(labelbottom=True)
         axes.xaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
         style.plain(axes)
-        _mark_steps(axes, title.replace("_", " "), curves, run)
+        _mark_steps(axes, title.replace("_", " "), curves, run=run, per_step=per_step)
         pair_handles, pair_labels = axes.get_legend_handles_labels()
         handles |= dict(zip(pair_labels, pair_handles, strict=True))
     legend.legend(list(handles.values()), list(handles), loc="upper left", title=EDGES_LEFT, alignment="left")
@@ -220,8 +223,11 @@ def _draw_curve(axes: Axes, number: int, name: str, curve: pd.DataFrame, window:
         )
 
 
-def _mark_steps(axes: Axes, title: str, curves: pd.DataFrame, run: RunFolder) -> None:
-    """Marks the values at each step, or at every n-th of many, with a link to its first discussion."""
+def _mark_steps(axes: Axes, title: str, curves: pd.DataFrame, run: RunFolder, per_step: Mapping[int, int]) -> None:
+    """Marks the values at each step, or at every n-th of many, with a link to its first discussion.
+
+    per_step: discussions of a step, by stage.
+    """
     interval = math.ceil(curves["place"].nunique() / MOST_STEPS)
     for place, values in list(curves.groupby("place"))[::interval]:
         first = values.iloc[0]
@@ -231,17 +237,14 @@ def _mark_steps(axes: Axes, title: str, curves: pd.DataFrame, run: RunFolder) ->
             f"stage {first['stage']}, step {first['step']}, {title}: {', '.join(lines)}",
             place,
             width=interval,
-            link=_discussion_of(run, int(first["stage"]), int(first["step"])),
+            link=_first_discussion(run, first["stage"], first["step"], per_step=per_step[first["stage"]]),
         )
 
 
-def _discussion_of(run: RunFolder, stage: int, step: int) -> str:
-    """Links to the first discussion of a step, or to all of its stage. All steps of a stage have equally many."""
-    phase = f"train-{stage}"
-    steps = max((record.step for record in run.learning() if record.stage == stage), default=0)
-    per_step = run.count(phase) // max(1, steps)
+def _first_discussion(run: RunFolder, stage: int, step: int, per_step: int) -> str:
+    """Links to the first discussion of a step, or to all of its stage."""
     key = str((step - 1) * per_step + 1) if step and per_step else ""
-    return discussions_of(f"{run.name}.{phase}", key)
+    return discussions_of(f"{run.name}.train-{stage}", key)
 
 
 def running_mean(values: Sequence[float], window: int = WINDOW) -> list[float]:
