@@ -301,7 +301,7 @@ class Recorder(_Writer):
         path = self.run.trace_file("calibrate")
         content = "".join(f"{encode_trace(trace)}\n" for trace in traces)
         try:
-            write_atomically(path, content.encode())
+            jsonl.replace(path, [content.encode()])
         except OSError as error:
             raise UserError(f"cannot write {path}: {error}; make room and go on with resume={self.run.path}") from error
 
