@@ -16,6 +16,7 @@ from experiments.planning.topologies import compared_pairs
 from experiments.records import sinks, usage
 from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker
+from experiments.running.figure_process import FigureProcess
 
 Compared = tuple[tuple[str, ...], tuple[tuple[str, str], ...]]
 
@@ -38,6 +39,7 @@ def conclude(
     compared: Compared | None = None,
     trial: bool = False,
     further: Metrics | None = None,
+    drawing: FigureProcess | None = None,
 ) -> tuple[Metrics, Usage, str]:
     """Writes metrics.json, agents.jsonl, figures and the report, all from the records.
 
@@ -46,6 +48,7 @@ def conclude(
     dataset: scores the answers of agents. titles_of: finds titles of sources.
     compared: methods, and pairs of them to test, where these are not the plan's.
     trial: it is a trial of a sweep, which draws figures with `figures=true` only. further: parts of metrics.json.
+    drawing: has drawn the training of graphs.
     """
     config = plan.config
     margin = config.compare.margin
@@ -98,10 +101,8 @@ def conclude(
     figures = []
     if has_figures:
         with sinks.beside("the figures", folder.path):
-            from experiments.analysis.figures import draw, style  # they import matplotlib
-
-            with style.drawing(config.figures.style):
-                figures = draw.draw_run(folder, metrics, timed(config))
+            drawing = drawing or FigureProcess(folder, config.figures.style)
+            figures = drawing.draw_run(metrics, timed(config))
     tracker.summary(metrics, figures, total_usage)
     # Without its controls and the evaluations without the attack.
     last_method = methods[-1] if compared else methods[len(plan.methods) - 1]

@@ -14,6 +14,7 @@ from experiments.records.recorder import Recorder, RunFolder, Scoring
 from experiments.records.tracking import Tracker
 from experiments.running import inputs, launching, replayed_run, runtime_start
 from experiments.running.discussions import Discussions
+from experiments.running.figure_process import FigureProcess
 from experiments.running.learned_graphs import learner_makers
 from experiments.running.model_record import check_models
 from experiments.running.run_context import RunContext
@@ -47,13 +48,26 @@ class DiscussionJob(Job):
         """Returns the scores that the recorded discussions get."""
         return Scoring(dataset)
 
-    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, titles_of: TitlesOf, tracker: Tracker) -> bool:
-        """Sums up the records. Returns False where too much has failed for that."""
+    def conclude(
+        self,
+        plan: Plan,
+        folder: RunFolder,
+        dataset: Dataset,
+        titles_of: TitlesOf,
+        tracker: Tracker,
+        drawing: FigureProcess | None = None,
+    ) -> bool:
+        """Sums up the records. Returns False where too much has failed for that.
+
+        drawing: the process that has drawn the training of graphs; None where none was learned in this run.
+        """
         raise NotImplementedError
 
     def run(self, plan: Plan, folder: RunFolder) -> bool:
         config = plan.config
         recorded_speaker = None
+        # A resumed run may have its figures already.
+        draws = "figures" in self.reads and config.figures.kind is not False and not config.resume
         with Progress() as progress:
             # First of all: reading a large release takes minutes.
             progress.print(resumption_line(config, folder.path))
@@ -68,7 +82,10 @@ class DiscussionJob(Job):
                     dataset = inputs.open_dataset(plan, cache)
                     inputs.check_questions(plan, dataset)
                 inputs.check_room([Path(config.output), cache], plan.processes + bool(plan.learners))
-        with Tracker(folder.path, asdict(config), config.wandb) as tracker:
+        with (
+            Tracker(folder.path, asdict(config), config.wandb) as tracker,
+            FigureProcess(folder, config.figures.style) as drawing,
+        ):
             # The recorder first: a folder that is in use is refused before any process is started.
             with (
                 Recorder(folder, self.scoring(plan, dataset)) as recorder,
@@ -95,6 +112,7 @@ class DiscussionJob(Job):
                     speaker,
                     judging,
                     recorded=recorded_speaker is not None,
+                    on_learned=drawing.draw_training if draws else None,
                 )
                 discussions = Discussions(context, learners)
 
@@ -107,5 +125,5 @@ class DiscussionJob(Job):
                         await self.discuss(discussions)
 
                 asyncio.run(discuss())
-            is_conclusive = self.conclude(plan, folder, dataset, evidence.store.titles, tracker)
+            is_conclusive = self.conclude(plan, folder, dataset, evidence.store.titles, tracker, drawing)
         return is_conclusive

@@ -136,6 +136,8 @@ class GraphLearning:
                 wiring = await topology.wiring(*questions)
                 export_topology(folder, f"topology-{kinds}", wiring, topology.agents)
         self._write_team(folder, topology)
+        if self.context.on_learned:
+            self.context.on_learned(method)
 
     async def _questions_by_kinds(self) -> dict[str, list[Question]]:
         """Groups the training questions of the first stage by the kinds of their evidence."""

@@ -11,6 +11,7 @@ from experiments.records.recorder import RunFolder
 from experiments.records.tracking import Tracker
 from experiments.running.conclude import conclude
 from experiments.running.discussion_job import DiscussionJob
+from experiments.running.figure_process import FigureProcess
 
 
 class Prune(DiscussionJob):
@@ -34,9 +35,17 @@ class Prune(DiscussionJob):
     searches = True
     is_counted = True
 
-    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, titles_of: TitlesOf, tracker: Tracker) -> bool:
+    def conclude(
+        self,
+        plan: Plan,
+        folder: RunFolder,
+        dataset: Dataset,
+        titles_of: TitlesOf,
+        tracker: Tracker,
+        drawing: FigureProcess | None = None,
+    ) -> bool:
         config = plan.config
-        metrics, total_usage, lacking = conclude(plan, folder, dataset, titles_of, tracker)
+        metrics, total_usage, lacking = conclude(plan, folder, dataset, titles_of, tracker, drawing=drawing)
         print()
         run_table(metrics).print(further=usage.notes(total_usage))
         if "gains" in metrics:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Self
@@ -95,6 +95,7 @@ class RunContext:
     usage: UsageLog
     slots: Slots
     breaker: Breaker
+    on_learned: Callable[[str], None] | None = None
 
     @classmethod
     def of(
@@ -108,11 +109,12 @@ class RunContext:
         speaker: Speaker,
         judging: Model | None = None,
         recorded: bool = False,
+        on_learned: Callable[[str], None] | None = None,
     ) -> Self:
         """Makes the attack, the judge, the limits and the logs of a run whose agents are launched.
 
         judging: the judge's model, where the plan has a judge. recorded: the speaker's messages are a record's, which
-            include the attack.
+            include the attack. on_learned: called with each method whose graph is learned.
         """
         config = plan.config
         judge = Judge(judging, plan.models.judge_name, config.agents.replies) if judging else None
@@ -134,6 +136,7 @@ class RunContext:
             usage=UsageLog(recorder.run, usage_so_far),
             slots=Slots(config.concurrency),
             breaker=Breaker(config.failures),
+            on_learned=on_learned,
         )
 
     @property

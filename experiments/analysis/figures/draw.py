@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from matplotlib.figure import Figure
 
@@ -23,21 +24,30 @@ EVALUATION = "evaluation"
 ATTACKED = "attacked"
 CLEAN = "not attacked"
 
-Figures = dict[str, Figure | None]  # by name; None is not drawn
+Figures = dict[str, Figure | Path | None]  # by name: drawn, or saved already; None is not drawn
 
 
-def draw_run(run: RunFolder, metrics: Metrics, timed: bool = False) -> list[Path]:
+def draw_training(run: RunFolder, method: str) -> Figures:
+    """Draws the figures of a learned graph's training into the run's folder, and returns the PNGs' paths."""
+    saved: Figures = {}
+    for name, figure in _training_figures(run.learned(method)).items():
+        saved[name] = figure and save(figure, run.figures, name)
+    return saved
+
+
+def draw_run(
+    run: RunFolder, metrics: Metrics, timed: bool = False, training: Mapping[str, Figures] = MappingProxyType({})
+) -> list[Path]:
     """Draws every figure of a run into its folder, as PDF, SVG and PNG. Returns the PNGs' paths.
 
     timed: the run had one discussion at a time and used no completion cache, so seconds can be compared.
+    training: what `draw_training` has drawn, by method.
     """
     figures: Figures = {}
     metric = metric_of(metrics)
     for graph in run.all_learned():
-        for name, figure in edge_heatmaps(graph).items():
-            figures[f"{graph.name}-{name}"] = figure
+        figures |= training.get(graph.name) or _training_figures(graph)
         figures[f"{graph.name}-learned-graph"] = learned_graph(graph, attacked_agents(run, graph.name))
-        figures[f"{graph.name}-learning-curves"] = learning_curves(graph)
     rows = metrics["methods"]
     if DEBATE in rows:
         figures["blueprint-changes"] = condensation(run)
@@ -96,6 +106,16 @@ def draw_sweep(
     return _save(figures, folder / "figures")
 
 
+def _training_figures(graph: RunFolder) -> dict[str, Figure | None]:
+    figures: dict[str, Figure | None] = {}
+    for name, figure in edge_heatmaps(graph).items():
+        figures[f"{graph.name}-{name}"] = figure
+    # Its place in the report: evaluations may be the first to tell which agents are attacked.
+    figures[f"{graph.name}-learned-graph"] = None
+    figures[f"{graph.name}-learning-curves"] = learning_curves(graph)
+    return figures
+
+
 def _costs(arms: Sequence[Arm], metric: str, timed: bool) -> Figures:
     figures: Figures = {}
     if arms:
@@ -105,5 +125,11 @@ def _costs(arms: Sequence[Arm], metric: str, timed: bool) -> Figures:
     return figures
 
 
-def _save(figures: Mapping[str, Figure | None], folder: Path) -> list[Path]:
-    return [save(figure, folder, name) for name, figure in figures.items() if figure is not None]
+def _save(figures: Figures, folder: Path) -> list[Path]:
+    paths: list[Path] = []
+    for name, figure in figures.items():
+        if isinstance(figure, Figure):
+            figure = save(figure, folder, name)
+        if figure is not None:
+            paths.append(figure)
+    return paths

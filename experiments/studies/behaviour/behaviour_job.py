@@ -39,7 +39,15 @@ class BehaviourJob(DiscussionJob):
         await discussions.prepare()
         await ask_every_question(discussions, config.behaviour)
 
-    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, titles_of: TitlesOf, tracker: Tracker) -> bool:
+    def conclude(
+        self,
+        plan: Plan,
+        folder: RunFolder,
+        dataset: Dataset,
+        titles_of: TitlesOf,
+        tracker: Tracker,
+        drawing: object = None,
+    ) -> bool:
         config = plan.config
         names = tuple(condition.name for condition in conditions(config.behaviour))
         pairs = tuple((name, RELEVANT) for name in names if name not in (NOTHING, RELEVANT))

@@ -64,7 +64,15 @@ class GameJob(DiscussionJob):
         game = await play(context, defences, training)
         context.recorder.run.write(FILE, json.dumps(game, indent=1) + "\n")
 
-    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, titles_of: TitlesOf, tracker: Tracker) -> bool:
+    def conclude(
+        self,
+        plan: Plan,
+        folder: RunFolder,
+        dataset: Dataset,
+        titles_of: TitlesOf,
+        tracker: Tracker,
+        drawing: object = None,
+    ) -> bool:
         game = folder.json(FILE)
         methods: list[str] = []
         pairs = []

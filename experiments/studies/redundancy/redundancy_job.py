@@ -29,7 +29,15 @@ class RedundancyJob(DiscussionJob):
         content = await measure_redundancy(discussions)
         context.recorder.run.write(FILE, json.dumps(content, indent=1) + "\n")
 
-    def conclude(self, plan: Plan, folder: RunFolder, dataset: Dataset, titles_of: TitlesOf, tracker: Tracker) -> bool:
+    def conclude(
+        self,
+        plan: Plan,
+        folder: RunFolder,
+        dataset: Dataset,
+        titles_of: TitlesOf,
+        tracker: Tracker,
+        drawing: object = None,
+    ) -> bool:
         """Draws the figure, logs the W&B summary and prints the tables, from redundancy.json."""
         metrics = folder.json(FILE)
         figures: list[Path] = []
