@@ -81,7 +81,14 @@ class CompletionStore:
             return
         rows = [(key, _packed(key, completion)) for key, completion in completions]
         try:
-            _insert(self._db, rows)
+            while True:
+                try:
+                    _insert(self._db, rows)
+                    break
+                except sqlite3.OperationalError as error:
+                    # In a full file the oldest go until there is room.
+                    if _code(error) != sqlite3.SQLITE_FULL or not self._db.execute(EVICT).rowcount:
+                        raise
             if os.path.getsize(f"{self._path}-wal") > LOG_BYTES:
                 # While others write, SQLite's own attempts to restart the log can fail for long.
                 self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -173,22 +180,6 @@ def _prepare(db: sqlite3.Connection) -> None:
 
 
 def _insert(db: sqlite3.Connection, rows: Sequence[tuple[bytes, bytes]]) -> None:
-    """Inserts rows in one transaction; where the file is full, in parts, each in the place of the oldest."""
-    try:
-        _insert_all(db, rows)
-    except sqlite3.OperationalError as error:
-        if _code(error) != sqlite3.SQLITE_FULL:
-            raise
-        db.execute(EVICT)
-        if len(rows) == 1:
-            _insert_all(db, rows)
-        else:
-            middle = len(rows) // 2
-            _insert(db, rows[:middle])
-            _insert(db, rows[middle:])
-
-
-def _insert_all(db: sqlite3.Connection, rows: Sequence[tuple[bytes, bytes]]) -> None:
     """Inserts all rows or none."""
     db.execute("BEGIN IMMEDIATE")
     try:
