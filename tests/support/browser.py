@@ -25,7 +25,7 @@ def find() -> str | None:
 
 @dataclass(frozen=True)
 class Browser:
-    """One page, the errors and refusals that it has logged, and the addresses that it has loaded."""
+    """One page, the errors and refusals that it has logged, and the addresses that its last report has loaded."""
 
     page: Page
     complaints: list[str] = field(default_factory=list)
@@ -34,6 +34,7 @@ class Browser:
     def open(self, report: Path, at: str = "") -> Page:
         """Loads a report and waits until its scripts have done what they do at first."""
         self.page.goto("about:blank")  # an address that differs in its fragment alone would not load the file again
+        self.requests.clear()  # the page before is another test's
         self.page.goto(f"{report.absolute().as_uri()}{at}")
         # Not `wait_for_function`: it evaluates text in the page, which a report's policy forbids.
         if self.page.locator("#discussion").count():

@@ -229,14 +229,14 @@ def test_no_hostile_text_runs_navigates_or_asks_the_network(browser: Browser, tm
 
 def test_a_sweeps_trials_are_sorted_and_lead_to_their_reports(browser: Browser, small: Path, tmp_path: Path) -> None:
     results = []
-    for number, rounds in enumerate((2, 8, 4)):
+    # The more questions, the lower the mean score of these records.
+    for rounds, questions in ((2, 4), (8, 5), (4, 7)):
         trials = tmp_path / "trials"
         trials.mkdir(exist_ok=True)
-        run = make_run(trials, steps=0, questions=3)
+        run = make_run(trials, steps=0, questions=questions)
         folder = trials / f"rounds={rounds}-0"
         run.path.rename(folder)
         metrics = summarise(RunFolder(folder), replace(FACTS, methods=("m3prune",), pairs=()))
-        metrics["methods"]["m3prune"]["utility"] = 0.5 - number / 10
         (folder / "report.html").write_text(f"<title>{rounds} rounds</title>")
         results.append(TrialResult(folder.name, {"topology.rounds": rounds}, 0, metrics))
     results.append(TrialResult("rounds=16-0", {"topology.rounds": 16}, 0, {}, stopped=7, utility=0.1))
