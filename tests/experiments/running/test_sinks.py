@@ -72,6 +72,22 @@ def test_a_run_that_is_not_finished_concludes_nothing(tmp_path: Path, capsys: py
     assert "resume=" in capsys.readouterr().err
 
 
+@pytest.mark.ray
+def test_the_offline_wandb_runs_of_a_sweep_have_all_of_its_trials(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["experiment=mmqa_prune", "data.limit=3", "methods=[single,m3prune]", "pruning.steps=2", "sweep.seeds=2"]
+    assert main([*words, "figures=true", f"output={tmp_path}", f"cache={tmp_path / 'cache'}"]) == 0
+    sweep = folder_of(capsys.readouterr().out)
+    trials = sorted((sweep / "trials").iterdir())
+    assert len(trials) == 2
+    for trial in trials:
+        tracked = OfflineRun(trial)
+        assert tracked.figures
+        assert_has_all_of(tracked, trial)
+        assert " WARNING " not in (trial / "run.log").read_text()
+
+
 @pytest.mark.parametrize("kind", [["experiment=one_attacker"], ["experiment=mmqa_prune", "judge=reader"]])
 def test_an_offline_wandb_run_has_all_of_an_attacked_and_of_a_judged_run(
     kind: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
