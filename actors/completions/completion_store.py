@@ -76,7 +76,7 @@ class CompletionStore:
             return None
 
     def put_all(self, completions: Iterable[tuple[bytes, Completion]]) -> None:
-        """Writes completions by their keys, in one transaction. Keeps those that are there."""
+        """Writes completions by their keys, in one transaction. Recorded ones stay."""
         if self._db is None or not self.writable:
             return
         rows = [(key, _packed(key, completion)) for key, completion in completions]

@@ -70,7 +70,7 @@ class Section:
 def figures_section(paths: Sequence[Path]) -> Section:
     """Makes the section of figures, by the paths of their PNGs. An SVG takes a PNG's place.
 
-    Names in a warning what is not shown: figures behind the first `MOST_PICTURES`, and those that cannot be read.
+    A warning names the figures that are not shown: those behind the first `MOST_PICTURES`, and unreadable ones.
     """
     shown: list[Picture] = []
     warnings: list[str] = []

@@ -18,7 +18,7 @@ from experiments.analysis.paired import BETTER, NOT_WORSE, Test, verdict
 from experiments.analysis.statistics import crossed_error, crossed_test, freedom_of
 from topologies.wiring import Floats
 
-POWER = 0.8  # share of studies that show what is called shown
+POWER = 0.8  # share of studies that have to show a difference
 STUDIES = 200  # simulated ones: a share of .8 has a standard error of .03
 TEST_DRAWS = 400  # of a simulated study's test and interval
 MANY = 60  # clusters from which the normal approximation is taken

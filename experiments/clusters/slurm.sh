@@ -83,7 +83,7 @@ trap 'ended=143; kill -TERM "$(cat "$state/process" 2>/dev/null || jobs -p)"' TE
 until wait -n; (($? == 127)); do :; done
 code=$(cat "$state/code" 2>/dev/null || echo "${ended:-1}")
 if [[ ! -f $state/process ]]; then
-    echo "the run did not start; $job_folder/ray-*.log says what Ray did" >&2
+    echo "the run did not start; $job_folder/ray-*.log has the reason" >&2
 fi
 rm -r "$state"
 

@@ -271,7 +271,7 @@ class SweepSettings:
     """Trials that run at the same time."""
     start: bool = setting(True, since="0.4.0")
     """False writes the folders of the trials and starts none: `resume=<trial folder>` runs one as a job by itself, and
-    `resume=<sweep folder> sweep.start=true` runs what is left and sums up all."""
+    `resume=<sweep folder> sweep.start=true` runs the other trials and sums up all."""
     planted: dict[str, Any] = setting(factory=dict, since="0.4.0")
     """Settings of `planted` (`help=planted`): explores these worlds with the sweep's learners too, and draws both
     (empty: no worlds)."""

@@ -268,7 +268,7 @@ def tables_of(value: Any) -> list[Any]:
 
 
 def table_sources(table: Any) -> list[Source]:
-    """Makes the sources of a table, one for each row under the header. Raises UserError for what is no table."""
+    """Makes the sources of a table, one for each row under the header. Raises UserError for anything else."""
     title = "Table"
     if isinstance(table, dict):
         title = plain_text(table.get("title")) or title

@@ -123,7 +123,7 @@ def discard(folder: Path, parents: list[Path]) -> None:
 
 
 def disk_remedy(error: OSError) -> str:
-    """Says what makes a file that could not be written writable."""
+    """Returns the remedy for a file that could not be written."""
     if error.errno in WRONG_KIND:
         return "restore it from a copy"
     if error.errno in BARRED:

@@ -93,7 +93,7 @@ async def answered(
     speaker: Metered,
     folder: Path,
 ) -> int:
-    """Holds the discussion, and prints the answer and its cost. folder: keeps results of the web meanwhile."""
+    """Holds the discussion, and prints the answer and its cost. folder: keeps results of the web until the end."""
     config = plan.config
     question = await evidence.question(item)
     present = {source.id for source in question.evidence}

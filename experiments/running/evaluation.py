@@ -95,7 +95,7 @@ def evaluation_blocks(topology: Topology, items: Sequence[Item], seed: int) -> l
     """Divides the questions of an evaluation into blocks of clusters.
 
     A topology that learns between blocks discusses whole clusters in a random order, so that questions on one document
-    are one piece of evidence and no block depends on where a document stands in the data set. Any other one has a
+    are one piece of evidence and no block depends on a document's place in the data set. Any other one has a
     single block, with the questions in their own order.
     """
     if not (isinstance(topology, InBlocks) and topology.block):

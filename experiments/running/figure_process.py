@@ -1,4 +1,4 @@
-"""Draws a run's figures in a process beside it: those of a graph's training while methods are evaluated.
+"""Draws a run's figures in another process: those of a graph's training while methods are evaluated.
 
 At the end of the run only the figures of its results are left to draw, and matplotlib has been imported.
 """

@@ -1,4 +1,4 @@
-"""What a run is to do, and whether a process does it."""
+"""Tells the work that a run has to do, and whether a process does it."""
 
 import fcntl
 import os

@@ -5,7 +5,7 @@ share of the discussions whose expected value is at most `defence.tolerance`, p.
 source: neither the question, its evidence nor an answer that the agent heard has it, and most colleagues' answers of
 the round have no such word. A discussion in which all turns of an agent failed has no claim of it. A cluster is a
 document: claims about one document come in clumps, and clusters are discussed in a random order, so that the hypothesis
-holds wherever a hard document stands in the data set.
+holds at any place of a hard document in the data set.
 
 A discussion has the bet q / p with a claim and (1 - q) / (1 - p) without. A cluster multiplies the agent's wealth by
 the mean bet of its discussions, of which the expected value is at most 1 under the hypothesis, however they depend on

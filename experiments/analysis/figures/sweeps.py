@@ -200,7 +200,7 @@ def _points(
 
 
 def _explained(arm: Arm) -> str:
-    """Says what a point of a figure is."""
+    """Describes a point of a figure."""
     low, high = arm.ci95
     return f"{arm.name}: {arm.mean:.3f} (95% interval {low:.3f} to {high:.3f})"
 
