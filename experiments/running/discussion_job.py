@@ -1,6 +1,7 @@
 """Jobs that hold discussions: open everything, launch agents and learners, discuss, and conclude from the records."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import ClassVar
@@ -17,6 +18,7 @@ from experiments.running.discussions import Discussions
 from experiments.running.figure_process import FigureProcess
 from experiments.running.learned_graphs import learner_makers
 from experiments.running.model_record import check_models
+from experiments.running.recorded_speaker import RecordedSpeaker
 from experiments.running.run_context import RunContext
 
 
@@ -87,43 +89,72 @@ class DiscussionJob(Job):
             FigureProcess(folder, config.figures.style) as drawing,
         ):
             # The recorder first: a folder that is in use is refused before any process is started.
-            with (
-                Recorder(folder, self.scoring(plan, dataset)) as recorder,
-                Progress() as progress,
-                runtime_start.runtime_started(config, progress) as runtime,
-            ):
-                # All processes start side by side, and while an index is opened or built here; the slowest come first:
-                # all learners in one actor, most of which is PyTorch.
-                by_question = any(spec.variant.by_question for spec in plan.learners.values())
-                early = inputs.open_evidence(plan, dataset, cache, progress) if by_question else None
-                makers = learner_makers(plan, early.store.encoder if early else None)
-                learners = runtime.launch("the topology actor", makers) if makers else {}
-                shared = launching.launch_shared(plan, runtime, progress.print)
-                judging = runtime.model(shared.judge[1], JUDGE) if shared.judge else None
-                speaker = recorded_speaker or shared.agents.speaker()
-                evidence = early or inputs.open_evidence(plan, dataset, cache, progress)
-                context = RunContext.of(
-                    plan,
-                    dataset,
-                    evidence,
-                    recorder,
-                    tracker,
-                    progress,
-                    speaker,
-                    judging,
-                    recorded=recorded_speaker is not None,
-                    on_learned=drawing.draw_training if draws else None,
-                )
-                discussions = Discussions(context, learners)
-
-                async def discuss() -> None:
-                    async with runtime_start.ready(runtime, progress):
-                        if not recorded_speaker:
-                            await check_models(plan, runtime, [folder], progress)
-                        for note in inputs.notes_of(dataset):
-                            progress.print(f"note: {note}")
-                        await self.discuss(discussions)
-
-                asyncio.run(discuss())
-            is_conclusive = self.conclude(plan, folder, dataset, evidence.store.titles, tracker, drawing)
+            with Recorder(folder, self.scoring(plan, dataset)) as recorder, Progress() as progress:
+                if self.has_all_records(plan, recorder, dataset):
+                    titles_of: TitlesOf = inputs.open_evidence(plan, dataset, cache, progress).store.titles
+                else:
+                    titles_of = self._hold(
+                        plan,
+                        dataset,
+                        cache,
+                        recorder,
+                        tracker,
+                        progress,
+                        recorded_speaker=recorded_speaker,
+                        on_learned=drawing.draw_training if draws else None,
+                    )
+            is_conclusive = self.conclude(plan, folder, dataset, titles_of, tracker, drawing)
         return is_conclusive
+
+    def has_all_records(self, plan: Plan, recorder: Recorder, dataset: Dataset) -> bool:
+        """True for a resumed run that has nothing left to ask, so that no process is started. Never by default."""
+        return False
+
+    def _hold(
+        self,
+        plan: Plan,
+        dataset: Dataset,
+        cache: Path,
+        recorder: Recorder,
+        tracker: Tracker,
+        progress: Progress,
+        *,
+        recorded_speaker: RecordedSpeaker | None,
+        on_learned: Callable[[str], None] | None,
+    ) -> TitlesOf:
+        """Starts all processes and holds the discussions. Returns a look-up of their sources' titles."""
+        with runtime_start.runtime_started(plan.config, progress) as runtime:
+            # All processes start side by side, and while an index is opened or built here; the slowest come first:
+            # all learners in one actor, most of which is PyTorch.
+            by_question = any(spec.variant.by_question for spec in plan.learners.values())
+            early = inputs.open_evidence(plan, dataset, cache, progress) if by_question else None
+            makers = learner_makers(plan, early.store.encoder if early else None)
+            learners = runtime.launch("the topology actor", makers) if makers else {}
+            shared = launching.launch_shared(plan, runtime, progress.print)
+            judging = runtime.model(shared.judge[1], JUDGE) if shared.judge else None
+            speaker = recorded_speaker or shared.agents.speaker()
+            evidence = early or inputs.open_evidence(plan, dataset, cache, progress)
+            context = RunContext.of(
+                plan,
+                dataset,
+                evidence,
+                recorder,
+                tracker,
+                progress,
+                speaker,
+                judging,
+                recorded=recorded_speaker is not None,
+                on_learned=on_learned,
+            )
+            discussions = Discussions(context, learners)
+
+            async def discuss() -> None:
+                async with runtime_start.ready(runtime, progress):
+                    if not recorded_speaker:
+                        await check_models(plan, runtime, [recorder.run], progress)
+                    for note in inputs.notes_of(dataset):
+                        progress.print(f"note: {note}")
+                    await self.discuss(discussions)
+
+            asyncio.run(discuss())
+        return evidence.store.titles

@@ -7,7 +7,7 @@ from experiments.analysis.tables.formats import write_tables
 from experiments.datasets.item import Dataset, TitlesOf
 from experiments.planning.plan import Plan
 from experiments.records import sinks, usage
-from experiments.records.recorder import RunFolder
+from experiments.records.recorder import Recorder, RunFolder
 from experiments.records.tracking import Tracker
 from experiments.running.conclude import conclude
 from experiments.running.discussion_job import DiscussionJob
@@ -34,6 +34,14 @@ class Prune(DiscussionJob):
     )
     searches = True
     is_counted = True
+
+    def has_all_records(self, plan: Plan, recorder: Recorder, dataset: Dataset) -> bool:
+        config = plan.config
+        # A judge's records are counted as they are read, and looks decide on the way how many questions are asked.
+        if not config.resume or config.compare.stop or plan.models.judge or not recorder.run.metrics.is_file():
+            return False
+        ids = {item.question.id for item in dataset.evaluate()}
+        return all(ids <= recorder.done(evaluation.name) for evaluation in plan.evaluations)
 
     def conclude(
         self,

@@ -67,7 +67,7 @@ def sweep(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[TrialRes
     results = make_sweep(folder, [{"a": 1}, {"a": 2}], ["single", "full"], lambda *_: 0.5, seeds=1, questions=4)
     for result in results:
         for row in result.metrics["methods"].values():
-            row |= {"failed_turns": 0, "edges": 1.0}
+            row |= {"failed_turns": 0, "edges": 9.0}
     return folder, results
 
 

@@ -104,7 +104,7 @@ def test_a_record_that_is_damaged_is_not_passed_over(folder: RunFolder) -> None:
 def test_a_record_without_end_is_not_read_whole(folder: RunFolder) -> None:
     with folder.model.open("wb") as file:
         file.truncate(2**35)
-    with pytest.raises(UserError, match=r"\bmodel\.json .*\b1,048,576 bytes"):
+    with pytest.raises(UserError, match=r"\bmodel\.json is damaged .*\b1,048,576\b"):
         check(ABLE, folder)
 
 
