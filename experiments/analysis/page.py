@@ -39,7 +39,7 @@ SCRIPTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
+class FigurePicture:
     """Figure in a page. `data` is its address without the scheme; `marks` explain parts of it."""
 
     caption: str
@@ -55,7 +55,7 @@ class Section:
     warnings: Sequence[str] = ()
     facts: Mapping[str, str] = field(default_factory=dict)
     tables: Sequence[ResultTable] = ()
-    pictures: Sequence[Picture] = ()
+    pictures: Sequence[FigurePicture] = ()
     text: str = ""
     discussions: Embedded | None = None
     learned: str = ""  # packed graphs over the steps of their training
@@ -72,7 +72,7 @@ def figures_section(paths: Sequence[Path]) -> Section:
 
     A warning names the figures that are not shown: those behind the first `MOST_PICTURES`, and unreadable ones.
     """
-    shown: list[Picture] = []
+    shown: list[FigurePicture] = []
     warnings: list[str] = []
     for path in paths[:MOST_PICTURES]:
         marks_path = path.with_suffix(".json")
@@ -87,7 +87,7 @@ def figures_section(paths: Sequence[Path]) -> Section:
         except UserError as error:
             warnings.append(str(error))
         else:
-            shown.append(Picture(path.stem.replace("-", " "), f"image/{kind};base64,{content}", marks))
+            shown.append(FigurePicture(path.stem.replace("-", " "), f"image/{kind};base64,{content}", marks))
     if len(paths) > MOST_PICTURES:
         warnings.append(f"These are the first {MOST_PICTURES} of {len(paths):,} figures.")
     return Section("Figures", warnings, pictures=shown)

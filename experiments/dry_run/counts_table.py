@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from experiments.analysis.result_table import ResultTable
 from experiments.dry_run.counts import PhaseCounts, RunCounts
-from experiments.dry_run.power import power_notes
+from experiments.dry_run.power_notes import power_notes
 from experiments.planning.topologies import compared_pairs
 
 HEADERS = ("phase", "discussions", "turns", "calls", "prompt\ntokens", "completion\ntokens")

@@ -6,7 +6,7 @@ from experiments.analysis.result_table import ResultTable, plain, short_keys
 from experiments.dry_run.counting import count_run
 from experiments.dry_run.counts import PhaseCounts, RunCounts, total
 from experiments.dry_run.counts_table import computed_tokens
-from experiments.dry_run.power import power_notes
+from experiments.dry_run.power_notes import power_notes
 from experiments.records.progress import Progress
 from experiments.sweeps.expansion import Sweep
 

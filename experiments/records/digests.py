@@ -25,7 +25,7 @@ _LINE_BYTES = 64  # more than any line has
 new_hasher = partial(hashlib.blake2b, digest_size=16)
 
 
-class Entry(NamedTuple):
+class DigestLine(NamedTuple):
     """The digest of the first `size` bytes of a file."""
 
     size: int
@@ -45,7 +45,7 @@ def remedy(path: Path) -> str:
     return f"restore both from a copy, or delete {digest_file(path)} if you trust {path.name} as it is"
 
 
-def entries(path: Path) -> Iterator[Entry]:
+def entries(path: Path) -> Iterator[DigestLine]:
     """Reads the digests of a file, but for an incomplete last one. Raises UserError for any other line."""
     try:
         file = open_plain(digest_file(path), MOST_BYTES)
@@ -58,7 +58,7 @@ def entries(path: Path) -> Iterator[Entry]:
             entry = _LINE.fullmatch(line)
             if entry is None:
                 raise UserError(f"{digest_file(path)} is damaged; {remedy(path)}")
-            yield Entry(int(entry[1]), entry[2].decode())
+            yield DigestLine(int(entry[1]), entry[2].decode())
 
 
 def trim(path: Path, size: int) -> int:
@@ -98,7 +98,7 @@ class RunningDigest:
     def add(self, data: bytes) -> None:
         """Covers data that was appended. Raises OSError without room."""
         self._hash(data)
-        entry = Entry(self.size, self._hasher.hexdigest())
+        entry = DigestLine(self.size, self._hasher.hexdigest())
         with digest_file(self._path).open("ab", buffering=0) as file:
             if file.write(entry.line) != len(entry.line):
                 # A nearly full disk takes a part of the line without an error.

@@ -11,7 +11,7 @@ MOST_CONNECTIONS = 500  # a process may often open 1,024 files
 REQUEST_S = 10.0  # for the whole of a request; uvicorn waits forever
 
 
-class Connection(H11Protocol):
+class ViewerConnection(H11Protocol):
     """A connection. It is closed where there are too many, and where a request is not complete in time."""
 
     _timer: asyncio.TimerHandle | None = None
@@ -40,5 +40,5 @@ class Connection(H11Protocol):
 def server_of(app: ASGIApp) -> uvicorn.Server:
     """Makes the server of an app."""
     # Without access log: an address holds the token.
-    settings = uvicorn.Config(app, http=Connection, log_config=None, access_log=False, lifespan="off")
+    settings = uvicorn.Config(app, http=ViewerConnection, log_config=None, access_log=False, lifespan="off")
     return uvicorn.Server(settings)

@@ -17,7 +17,7 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import MaxNLocator
 
 from experiments.analysis.figures import style
-from experiments.analysis.figures.marks import MarkedFigure, discussions_of, mark
+from experiments.analysis.figures.marked_figure import MarkedFigure, discussions_of, mark
 from experiments.analysis.grouping import grouped
 from experiments.records.recorder import RunFolder
 from experiments.records.records import LearningStep

@@ -22,7 +22,7 @@ from matplotlib.figure import Figure
 from matplotlib.rcsetup import cycler
 
 from actors.errors import UserError
-from experiments.analysis.figures.marks import MarkedFigure, mark, write_marks
+from experiments.analysis.figures.marked_figure import MarkedFigure, mark, write_marks
 from experiments.config.setting_groups import is_style_file
 
 # Figures are drawn at their printed size, so that text is not scaled.

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from experiments.analysis.compare import KIND, POSITION, UNATTACKED, Arm, arms_by_method, is_number
 from experiments.analysis.figures import style
-from experiments.analysis.figures.marks import discussions_of, mark
+from experiments.analysis.figures.marked_figure import discussions_of, mark
 from experiments.analysis.result_table import short_keys, shown
 
 MANY = 12  # more values than this on one axis are no cells of a heat map, and not all written at an axis

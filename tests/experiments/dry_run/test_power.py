@@ -12,7 +12,7 @@ from experiments.analysis.power import MANY, POWER, Design, Spread, spread_of
 from experiments.analysis.statistics import crossed_error
 from experiments.config.setting_groups import CompareSettings
 from experiments.datasets.item import Score
-from experiments.dry_run.power import power_notes
+from experiments.dry_run.power_notes import power_notes
 from experiments.records.recorder import Recorder, RunFolder
 from tests.support.fake_run import item, trace
 
