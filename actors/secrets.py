@@ -33,6 +33,10 @@ def keep(values: Mapping[str, str]) -> None:
         if len(value) >= KEY_CHARACTERS:
             for form in (value, json.dumps(value)[1:-1], html.escape(value)):
                 _forms[form] = form.encode()
+    # Of two keys of which one contains the other, the longer goes first: else a part of it would be left.
+    longest_first = sorted(_forms.items(), key=lambda item: len(item[0]), reverse=True)
+    _forms.clear()
+    _forms.update(longest_first)
 
 
 def kept() -> dict[str, str]:

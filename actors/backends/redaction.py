@@ -99,6 +99,10 @@ def keep_secret(keys: Iterable[str]) -> None:
     for key in keys:
         if len(key) >= KEY_CHARACTERS and key not in _redactions:
             _redactions[key] = Redaction(key)
+    # As in `actors.secrets`: of two keys of which one contains the other, the longer goes first.
+    longest_first = sorted(_redactions.items(), key=lambda item: len(item[0]), reverse=True)
+    _redactions.clear()
+    _redactions.update(longest_first)
 
 
 def without_keys(record: T) -> T:
