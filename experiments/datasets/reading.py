@@ -207,8 +207,8 @@ def read_members(path: Path, layout: TypeAdapter[T], noun: str) -> Iterator[tupl
                 file.begin()
         except UnicodeDecodeError:
             raise
-        # Besides ijson's own: limits of nesting and of the digits of a number.
-        except (ijson.JSONError, ValueError) as error:
+        # Besides ijson's own: limits of nesting (a MemoryError in its C code) and of the digits of a number.
+        except (ijson.JSONError, ValueError, MemoryError) as error:
             message = error.args[0] if error.args else ""
             reason = repr(message).partition("\\n")[0]
             raise UserError(

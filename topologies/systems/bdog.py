@@ -150,10 +150,12 @@ class Bdog(System):
         super().__init__(context)
         self._debate = debate
         self._first_graphs = read_blueprints(context.systems.blueprints)
-        debaters = context.systems.debaters
-        proponents = [role.name for role in PROPONENTS[:debaters]]
-        opponents = [role.name for role in OPPONENTS[:debaters]]
-        self._pairs = tuple(zip(proponents, opponents, strict=True))
+        self._pairs: tuple[tuple[str, str], ...] = ()
+        if debate:
+            debaters = context.systems.debaters
+            proponents = [role.name for role in PROPONENTS[:debaters]]
+            opponents = [role.name for role in OPPONENTS[:debaters]]
+            self._pairs = tuple(zip(proponents, opponents, strict=True))
 
     async def discuss(self, session: Session) -> Message:
         await show_own(session, self.context)

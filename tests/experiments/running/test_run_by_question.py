@@ -68,7 +68,7 @@ def test_every_later_learned_method_ends_the_same_after_a_kill(tmp_path: Path, m
         patched.setattr(LearningRecorder, "learned", counted)
         assert main([*words, f"output={tmp_path / 'killed'}"]) != 0
     [whole], [killed] = (list((tmp_path / name).glob("2*")) for name in ("whole", "killed"))
-    assert len(list(killed.glob("traces/evaluate-*"))) < 11
+    assert len(list(killed.glob("traces/evaluate-*.jsonl"))) < 11
     assert main([f"resume={killed}"]) == 0
     expected, found = records(whole), records(killed)
     assert [name for name in expected if expected[name] != found.get(name)] == []

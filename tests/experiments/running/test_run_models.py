@@ -185,10 +185,10 @@ def test_a_dry_run_counts_just_the_turns_that_the_run_then_records_and_leaves_no
     run = RunFolder(first[0])
     held = {
         path.stem.replace("evaluate-", "evaluating "): sum(len(trace.turns) for trace in run.traces(path.stem))
-        for path in run.path.glob("traces/*")
+        for path in run.path.glob("traces/*.jsonl")
     }
     for graph in run.all_learned():
-        for path in graph.path.glob("traces/*"):
+        for path in graph.path.glob("traces/*.jsonl"):
             stage = path.stem.replace("train-", f"learning {graph.name}, stage ")
             held[stage] = sum(len(trace.turns) for trace in graph.traces(path.stem))
     assert {phase.name for phase in plan.phases} == held.keys()
