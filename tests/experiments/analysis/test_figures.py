@@ -301,7 +301,8 @@ def test_mh_mmkg_s_figure_has_accuracy_and_questions_by_the_number_of_paths(tmp_
                 for method, followed in (("mh_vanilla", None), ("mh_mmkg", paths)):
                     trace = Trace(id, method, 0, (), (), "yes", Status.OK, 0, paths=followed)
                     recorder.evaluated(trace, Item(Question(id, "?"), ("yes",)), Score(float(len(paths) == 2), 0.0))
-        row = {"utility": 0.0, "ci95": [0.0, 0.0], "prompt_tokens": 0, "completion_tokens": 0}
+        utility = 0.333333 if most == 2 else 0.0
+        row = {"utility": utility, "ci95": [0.0, 1.0], "prompt_tokens": 0, "completion_tokens": 0}
         rows = {"methods": dict.fromkeys(("mh_vanilla", "mh_mmkg"), row)}
         results.append(TrialResult(f"most-{most}", {"systems.paths": most}, 0, rows))
     (tmp_path / RESULTS).write_text("".join(f"{result.encode()}\n" for result in results))
