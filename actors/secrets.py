@@ -8,7 +8,7 @@ import html
 import json
 import os
 from collections.abc import Iterable, Mapping
-from typing import AnyStr
+from typing import Any, AnyStr
 
 KEY = "[key]"
 # A shorter key is a word such as EMPTY, for an endpoint that needs none, and may occur in texts.
@@ -33,10 +33,14 @@ def keep(values: Mapping[str, str]) -> None:
         if len(value) >= KEY_CHARACTERS:
             for form in (value, json.dumps(value)[1:-1], html.escape(value)):
                 _forms[form] = form.encode()
-    # Of two keys of which one contains the other, the longer goes first: else a part of it would be left.
-    longest_first = sorted(_forms.items(), key=lambda item: len(item[0]), reverse=True)
-    _forms.clear()
-    _forms.update(longest_first)
+    order_longest_first(_forms)
+
+
+def order_longest_first(by_key: dict[str, Any]) -> None:
+    """Orders entries by their keys. Of two keys of which one contains the other, a part would be left else."""
+    entries = sorted(by_key.items(), key=lambda entry: len(entry[0]), reverse=True)
+    by_key.clear()
+    by_key.update(entries)
 
 
 def kept() -> dict[str, str]:

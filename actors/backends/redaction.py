@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from actors.prompting.own_words import own_words
 from actors.prompting.safe_text import one_line
-from actors.secrets import KEY, KEY_CHARACTERS
+from actors.secrets import KEY, KEY_CHARACTERS, order_longest_first
 
 T = TypeVar("T")
 
@@ -99,10 +99,7 @@ def keep_secret(keys: Iterable[str]) -> None:
     for key in keys:
         if len(key) >= KEY_CHARACTERS and key not in _redactions:
             _redactions[key] = Redaction(key)
-    # As in `actors.secrets`: of two keys of which one contains the other, the longer goes first.
-    longest_first = sorted(_redactions.items(), key=lambda item: len(item[0]), reverse=True)
-    _redactions.clear()
-    _redactions.update(longest_first)
+    order_longest_first(_redactions)
 
 
 def without_keys(record: T) -> T:

@@ -71,7 +71,7 @@ class LiveSpeaker:
         if self._prefix:
             turn = replace(turn, discussion=f"{self._prefix}{turn.discussion}")
         result = await self._agents[self._role_of[turn.agent]](turn)
-        # Here, before anybody hears, scores or records it. Of requests, which are long, only what is written is masked.
+        # Before any agent hears the message. Requests are long: they are masked where they are written.
         return replace(result, message=without_keys(result.message))
 
     def close(self, discussion: str) -> None:

@@ -23,7 +23,7 @@ _NAME = re.compile(r"(?P<path>[\w.-]+(/[\w.-]+)?)(:(?P<configuration>[\w.-]+))?"
 
 @dataclass(frozen=True)
 class HubLayout:
-    """HubLayout of a benchmark on the hub: its fields, its evaluated split, and how it names answers.
+    """Layout of a benchmark on the hub: its fields, its evaluated split, and how it names answers.
 
     adapted: changes a row before it is read.
     """

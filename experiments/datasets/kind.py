@@ -37,7 +37,7 @@ class FieldSettings:
     hint: str | None = None
     """Text that is shown with the question."""
     cluster: str | None = None
-    """What questions share, so that their scores are not independent; else their first picture or table."""
+    """Document that questions share, so that their scores are not independent (null: the first picture or table)."""
     group: str | None = None
     """Questions of one group are one question asked several times: it counts once, with the lowest score."""
     split: str | None = None
@@ -60,8 +60,8 @@ class DataSettings:
     """Data set on the Hugging Face hub, `<owner>/<name>` or `<owner>/<name>:<configuration>`, in place of `data.root`.
     It is loaded once."""
     layout: Literal["auto", "own", "scienceqa", "mmbench"] = setting("auto", since="0.4.0")
-    """Fields of a file of questions: `scienceqa` and `mmbench` as these lie on the hub, `own`: as `data.fields` says;
-    `auto`: that of the data set's name on the hub, else `own`."""
+    """Layout of a file of questions. `scienceqa` and `mmbench` are those of the hub; `own` is named by `data.fields`;
+    `auto` is chosen by the data set's name on the hub, else `own`."""
     fields: FieldSettings = setting(factory=FieldSettings, since="0.4.0")
     train: str | None = setting(None, path=bool, since="0.4.0")
     """File or folder with the training questions, where `data.root` has the evaluated ones alone."""
@@ -70,7 +70,7 @@ class DataSettings:
     evaluated: str | None = setting(None, since="0.4.0")
     """Split of a file that is evaluated (null: the only one besides `train`)."""
     answers: Literal["auto", "text", "letter", "place"] = setting("auto", since="0.4.0")
-    """How a file names the right choice: by its text, its letter, or its place from 0; `auto`: each that fits."""
+    """Form in which a file names the right choice: `text`, `letter`, or `place` from 0; `auto` takes any of them."""
     several: Literal["any", "all"] = setting("any", since="0.4.0")
     """Several answers to a question: `any` of them is right, or they are right together (`all`)."""
     selection: Literal["all", "paper"] = "all"

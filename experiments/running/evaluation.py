@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from typing import TypeGuard
 
 from actors.messages import Trace
 from experiments.attacks.attack_metrics import Harm
@@ -87,7 +88,7 @@ def at_question(
     raise ValueError(f"no question {question!r} is evaluated")
 
 
-def learns_between_blocks(topology: Topology) -> bool:
+def learns_between_blocks(topology: Topology) -> TypeGuard[InBlocks]:
     return isinstance(topology, InBlocks) and topology.block > 0
 
 
@@ -98,7 +99,7 @@ def evaluation_blocks(topology: Topology, items: Sequence[Item], seed: int) -> l
     are one piece of evidence and no block depends on a document's place in the data set. Any other one has a
     single block, with the questions in their own order.
     """
-    if not (isinstance(topology, InBlocks) and topology.block):
+    if not learns_between_blocks(topology):
         return [[list(items)]]
     blocks: list[list[list[Item]]] = []
     free_places = 0
@@ -113,6 +114,6 @@ def evaluation_blocks(topology: Topology, items: Sequence[Item], seed: int) -> l
 
 def after_block(topology: Topology, block: Sequence[Sequence[Item]], suspicion: Mapping[str, Suspicion]) -> Topology:
     """Returns the topology of the next block; suspicion: by question, of at least this block's discussions."""
-    if not (isinstance(topology, InBlocks) and topology.block):
+    if not learns_between_blocks(topology):
         return topology
     return topology.after([[suspicion[item.question.id] for item in cluster] for cluster in block])

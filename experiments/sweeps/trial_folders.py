@@ -1,4 +1,4 @@
-"""Writes the run folders of a sweep's trials, and finds those that have ended: in the sweep, or run by themselves."""
+"""Writes the run folders of a sweep's trials. Finds the trials that have ended, in the sweep or as single runs."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence

@@ -82,6 +82,8 @@ OPPONENTS = (
     ),
 )
 
+PAIRS = tuple(zip(PROPONENTS, OPPONENTS, strict=True))
+
 # The Size constraint of section 4.1. No fixed number as the least: a reply may have no triple where nothing is known.
 SIZE = 20  # the authors' code: 3, in the first graph alone
 LIMITS = (
@@ -150,12 +152,7 @@ class Bdog(System):
         super().__init__(context)
         self._debate = debate
         self._first_graphs = read_blueprints(context.systems.blueprints)
-        self._pairs: tuple[tuple[str, str], ...] = ()
-        if debate:
-            debaters = context.systems.debaters
-            proponents = [role.name for role in PROPONENTS[:debaters]]
-            opponents = [role.name for role in OPPONENTS[:debaters]]
-            self._pairs = tuple(zip(proponents, opponents, strict=True))
+        self._pairs = PAIRS[: context.systems.debaters] if debate else ()
 
     async def discuss(self, session: Session) -> Message:
         await show_own(session, self.context)
@@ -177,12 +174,12 @@ class Bdog(System):
             for proponent, opponent in self._pairs:
                 support = f"{SUPPORT if negative else SUPPORT_NONE} {rules}"
                 task = Task(support, (TRIPLE,), (*steps, *_triples(negative)))
-                proposed = stated_graph(await session.ask(proponent, question=question, task=task))
+                proposed = stated_graph(await session.ask(proponent.name, question=question, task=task))
                 affirmative = proposed or negative
 
                 challenge = f"{CHALLENGE if affirmative else CHALLENGE_NONE} {rules}"
                 task = Task(challenge, (TRIPLE,), (*steps, *_triples(affirmative)))
-                opposed = stated_graph(await session.ask(opponent, question=question, task=task))
+                opposed = stated_graph(await session.ask(opponent.name, question=question, task=task))
                 negative = opposed or affirmative
                 all_opposed = all_opposed and bool(opposed)
 
