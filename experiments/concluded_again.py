@@ -11,6 +11,7 @@ from experiments.config.loading import named_again
 from experiments.records import sinks
 from experiments.records.recorder import RunFolder, check_scores
 from experiments.records.tracking import Tracker, WandbSettings
+from experiments.running.conclude import RecordedRun
 from experiments.running.discussion_job import DiscussionJob
 
 # What a run of agents writes first when its last discussion has ended.
@@ -49,7 +50,8 @@ def _conclude_again(folder: str, options: Sequence[str], settings_of: Callable[[
     with sinks.failures() as failures:
         settings = settings_of(named_again(options, plan.config))
         with Tracker(run.path, asdict(plan.config), settings) as tracker:
-            complete = plan.job.conclude(plan, run, opened_run.dataset, opened_run.titles(), tracker)
+            recorded = RecordedRun(plan, run, opened_run.dataset, opened_run.titles(), tracker)
+            complete = plan.job.conclude(recorded)
     for line in failures.lines:
         print(visible(line))
     return 0 if complete and not failures.lines else 1

@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 from pydantic_core import from_json
 
 from actors.errors import UserError
+from actors.received import BROKEN
 from experiments.datasets.fields import RECORD, validated
 from experiments.datasets.reading import RECORDS, UNPACKED, raw_lines, read_table
 
@@ -155,7 +156,7 @@ class RowFile:
                 of_items = feature.get("feature", feature) if isinstance(feature, dict) else {}
                 if isinstance(of_items, dict) and of_items.get("_type") == "ClassLabel":
                     names_by_column[column] = list(map(str, of_items["names"]))
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        except BROKEN as error:
             raise UserError(f"{self.path}: its features are damaged ({error!r}); write it again") from error
         return names_by_column
 

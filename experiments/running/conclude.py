@@ -1,5 +1,6 @@
 """Ends a run: metrics, figures and report, all from its records."""
 
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -21,6 +22,22 @@ from experiments.running.figure_process import FigureProcess
 Compared = tuple[tuple[str, ...], tuple[tuple[str, str], ...]]
 
 
+@dataclass(frozen=True)
+class RecordedRun:
+    """A plan, the records of its run, with their data set and sinks.
+
+    dataset: scores the answers of agents. titles_of: finds titles of sources.
+    drawing: the process that has drawn the training of graphs; None where none was learned in this run.
+    """
+
+    plan: Plan
+    folder: RunFolder
+    dataset: Dataset
+    titles_of: TitlesOf
+    tracker: Tracker
+    drawing: FigureProcess | None = None
+
+
 def timed(config: Config) -> bool:
     """True if seconds per question are comparable: one discussion at a time, each call computed."""
     return config.concurrency == 1 and not config.completions.reuse
@@ -31,25 +48,19 @@ def _draws_as_before(config: Config, folder: RunFolder) -> bool:
 
 
 def conclude(
-    plan: Plan,
-    folder: RunFolder,
-    dataset: Dataset,
-    titles_of: TitlesOf,
-    tracker: Tracker,
-    compared: Compared | None = None,
-    trial: bool = False,
-    further: Metrics | None = None,
-    drawing: FigureProcess | None = None,
+    recorded: RecordedRun, compared: Compared | None = None, *, trial: bool = False, further: Metrics | None = None
 ) -> tuple[Metrics, Usage, str]:
     """Writes metrics.json, agents.jsonl, figures and the report, all from the records.
 
     Returns the metrics, the run's usage, and why nothing is concluded about some methods ("": something about all).
 
-    dataset: scores the answers of agents. titles_of: finds titles of sources.
     compared: methods, and pairs of them to test, where these are not the plan's.
     trial: it is a trial of a sweep, which draws figures with `figures=true` only. further: parts of metrics.json.
-    drawing: has drawn the training of graphs.
     """
+    plan = recorded.plan
+    folder = recorded.folder
+    dataset = recorded.dataset
+    tracker = recorded.tracker
     config = plan.config
     margin = config.compare.margin
     methods, pairs = compared or (plan.evaluated, compared_pairs(plan.methods, plan.clean))
@@ -101,7 +112,7 @@ def conclude(
     figures = []
     if has_figures:
         with sinks.beside("the figures", folder.path):
-            drawing = drawing or FigureProcess(folder, config.figures.style)
+            drawing = recorded.drawing or FigureProcess(folder, config.figures.style)
             figures = drawing.draw_run(metrics, timed(config))
     tracker.summary(metrics, figures, total_usage)
     # Without its controls and the evaluations without the attack.
@@ -113,7 +124,7 @@ def conclude(
             last_method,
             figures,
             counts=discussions.counts,
-            titles_of=titles_of,
+            titles_of=recorded.titles_of,
             seed=config.seed,
             margin=margin,
         )

@@ -9,11 +9,11 @@ from typing import ClassVar
 from experiments.config.references import resumption_line
 from experiments.datasets.item import Dataset, TitlesOf
 from experiments.planning.plan import Job, Plan
-from experiments.planning.run_models import JUDGE
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder, Scoring
 from experiments.records.tracking import Tracker
 from experiments.running import inputs, launching, replayed_run, runtime_start
+from experiments.running.conclude import RecordedRun
 from experiments.running.discussions import Discussions
 from experiments.running.figure_process import FigureProcess
 from experiments.running.learned_graphs import learner_makers
@@ -50,19 +50,8 @@ class DiscussionJob(Job):
         """Returns the scores that the recorded discussions get."""
         return Scoring(dataset)
 
-    def conclude(
-        self,
-        plan: Plan,
-        folder: RunFolder,
-        dataset: Dataset,
-        titles_of: TitlesOf,
-        tracker: Tracker,
-        drawing: FigureProcess | None = None,
-    ) -> bool:
-        """Sums up the records. Returns False where too much has failed for that.
-
-        drawing: the process that has drawn the training of graphs; None where none was learned in this run.
-        """
+    def conclude(self, recorded: RecordedRun) -> bool:
+        """Sums up the records. Returns False where too much has failed for that."""
         raise NotImplementedError
 
     def run(self, plan: Plan, folder: RunFolder) -> bool:
@@ -103,7 +92,7 @@ class DiscussionJob(Job):
                         recorded_speaker=recorded_speaker,
                         on_learned=drawing.draw_training if draws else None,
                     )
-            is_conclusive = self.conclude(plan, folder, dataset, titles_of, tracker, drawing)
+            is_conclusive = self.conclude(RecordedRun(plan, folder, dataset, titles_of, tracker, drawing))
         return is_conclusive
 
     def has_all_records(self, plan: Plan, recorder: Recorder, dataset: Dataset) -> bool:
@@ -131,7 +120,7 @@ class DiscussionJob(Job):
             makers = learner_makers(plan, early.store.encoder if early else None)
             learners = runtime.launch("the topology actor", makers) if makers else {}
             shared = launching.launch_shared(plan, runtime, progress.print)
-            judging = runtime.model(shared.judge[1], JUDGE) if shared.judge else None
+            judging = launching.judging_model(runtime, shared)
             speaker = recorded_speaker or shared.agents.speaker()
             evidence = early or inputs.open_evidence(plan, dataset, cache, progress)
             context = RunContext.of(

@@ -9,6 +9,7 @@ from actors.completions.cache import Reuse
 from actors.completions.completion_store import CompletionStore
 from actors.errors import UserError
 from actors.messages import Role
+from actors.models import Model
 from actors.runtime.runtime import Agents, ModelPool, Runtime
 from experiments.planning.plan import Plan
 from experiments.planning.run_models import JUDGE, MAIN
@@ -48,6 +49,14 @@ def launch_shared(plan: Plan, runtime: Runtime, say: Say) -> Shared:
     agents = runtime.launch_agents(launched, plan.config.agents, reuse_by_key.get(MAIN), others=models_of_roles)
     judge = (runtime.pool(JUDGE), reuse_by_key[JUDGE]) if JUDGE in reuse_by_key else None
     return Shared(agents, judge, secrets.kept())
+
+
+def judging_model(runtime: Runtime, shared: Shared) -> Model | None:
+    """Returns the judge's model, as this process has it. None where there is no judge."""
+    if shared.judge is None:
+        return None
+    _, reuse = shared.judge
+    return runtime.model(reuse, JUDGE)
 
 
 def launch_pools(plan: Plan, runtime: Runtime, say: Say, has_agents: bool = True) -> dict[str, Reuse | None]:

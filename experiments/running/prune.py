@@ -4,14 +4,12 @@ from experiments.analysis.gains import gains_table
 from experiments.analysis.run_table import run_table
 from experiments.analysis.scores import FinishedRun
 from experiments.analysis.tables.formats import write_tables
-from experiments.datasets.item import Dataset, TitlesOf
+from experiments.datasets.item import Dataset
 from experiments.planning.plan import Plan
 from experiments.records import sinks, usage
-from experiments.records.recorder import Recorder, RunFolder
-from experiments.records.tracking import Tracker
-from experiments.running.conclude import conclude
+from experiments.records.recorder import Recorder
+from experiments.running.conclude import RecordedRun, conclude
 from experiments.running.discussion_job import DiscussionJob
-from experiments.running.figure_process import FigureProcess
 
 
 class Prune(DiscussionJob):
@@ -43,17 +41,10 @@ class Prune(DiscussionJob):
         ids = {item.question.id for item in dataset.evaluate()}
         return all(ids <= recorder.done(evaluation.name) for evaluation in plan.evaluations)
 
-    def conclude(
-        self,
-        plan: Plan,
-        folder: RunFolder,
-        dataset: Dataset,
-        titles_of: TitlesOf,
-        tracker: Tracker,
-        drawing: FigureProcess | None = None,
-    ) -> bool:
-        config = plan.config
-        metrics, total_usage, lacking = conclude(plan, folder, dataset, titles_of, tracker, drawing=drawing)
+    def conclude(self, recorded: RecordedRun) -> bool:
+        config = recorded.plan.config
+        folder = recorded.folder
+        metrics, total_usage, lacking = conclude(recorded)
         print()
         run_table(metrics).print(further=usage.notes(total_usage))
         if "gains" in metrics:

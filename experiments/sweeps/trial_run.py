@@ -24,7 +24,7 @@ from experiments.records import sinks, tracking
 from experiments.records.progress import Progress
 from experiments.records.recorder import Recorder, RunFolder, Scoring
 from experiments.running import inputs
-from experiments.running.conclude import conclude
+from experiments.running.conclude import RecordedRun, conclude
 from experiments.running.discussions import Discussions
 from experiments.running.launching import Shared
 from experiments.running.learned_graphs import learner_makers
@@ -103,7 +103,8 @@ async def _reports(run: RunFolder, trial_inputs: TrialInputs, each_step: bool) -
                         yield report
             await work
             # Reached only when all went well; `await work` raises what the job raised.
-            _, _, lacking = conclude(plan, run, dataset, evidence.store.titles, tracker, trial=True)
+            recorded = RecordedRun(plan, run, dataset, evidence.store.titles, tracker)
+            _, _, lacking = conclude(recorded, trial=True)
             tracker.finish()
             if lacking:
                 # No result, so nothing is ranked by it, and resuming the sweep asks the failed questions again.

@@ -3,12 +3,11 @@
 import json
 
 from actors.errors import UserError
-from experiments.datasets.item import Dataset, TitlesOf
+from experiments.datasets.item import Dataset
 from experiments.planning.plan import Plan
 from experiments.records import usage
-from experiments.records.recorder import RunFolder, Scoring
-from experiments.records.tracking import Tracker
-from experiments.running.conclude import conclude
+from experiments.records.recorder import Scoring
+from experiments.running.conclude import RecordedRun, conclude
 from experiments.running.discussion_job import DiscussionJob
 from experiments.running.discussions import Discussions
 from experiments.studies.behaviour.behaviour_table import behaviour, behaviour_table
@@ -39,21 +38,14 @@ class BehaviourJob(DiscussionJob):
         await discussions.prepare()
         await ask_every_question(discussions, config.behaviour)
 
-    def conclude(
-        self,
-        plan: Plan,
-        folder: RunFolder,
-        dataset: Dataset,
-        titles_of: TitlesOf,
-        tracker: Tracker,
-        drawing: object = None,
-    ) -> bool:
-        config = plan.config
+    def conclude(self, recorded: RecordedRun) -> bool:
+        config = recorded.plan.config
+        folder = recorded.folder
         names = tuple(condition.name for condition in conditions(config.behaviour))
         pairs = tuple((name, RELEVANT) for name in names if name not in (NOTHING, RELEVANT))
-        metrics, run_usage, lacking = conclude(plan, folder, dataset, titles_of, tracker, (names, pairs))
+        metrics, run_usage, lacking = conclude(recorded, (names, pairs))
         summary = behaviour(folder, metrics, config.seed)
         folder.write(FILE, json.dumps(summary, indent=2) + "\n")
         print()
-        behaviour_table(summary, metrics, dataset.metric).print(further=usage.notes(run_usage))
+        behaviour_table(summary, metrics, recorded.dataset.metric).print(further=usage.notes(run_usage))
         return not lacking

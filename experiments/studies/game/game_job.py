@@ -5,14 +5,13 @@ from itertools import islice
 
 from actors.errors import UserError
 from experiments.analysis.run_table import game_table
-from experiments.datasets.item import Dataset, TitlesOf
+from experiments.datasets.item import Dataset
 from experiments.evidence.library import LabelledLibrary
 from experiments.planning.plan import Plan
 from experiments.planning.topologies import make_topology
-from experiments.records.recorder import RunFolder, Scoring
-from experiments.records.tracking import Tracker
+from experiments.records.recorder import Scoring
 from experiments.running.calibration import calibrate
-from experiments.running.conclude import conclude
+from experiments.running.conclude import RecordedRun, conclude
 from experiments.running.discussion_job import DiscussionJob
 from experiments.running.discussions import Discussions
 from experiments.studies.game.attacker import without_search
@@ -64,16 +63,8 @@ class GameJob(DiscussionJob):
         game = await play(context, defences, training)
         context.recorder.run.write(FILE, json.dumps(game, indent=1) + "\n")
 
-    def conclude(
-        self,
-        plan: Plan,
-        folder: RunFolder,
-        dataset: Dataset,
-        titles_of: TitlesOf,
-        tracker: Tracker,
-        drawing: object = None,
-    ) -> bool:
-        game = folder.json(FILE)
+    def conclude(self, recorded: RecordedRun) -> bool:
+        game = recorded.folder.json(FILE)
         methods: list[str] = []
         pairs = []
         for name, row in game["defences"].items():
@@ -82,7 +73,7 @@ class GameJob(DiscussionJob):
             methods += [clean, attacked]
             pairs.append((attacked, clean))
         compared = (tuple(methods), tuple(pairs))
-        *_, lacking = conclude(plan, folder, dataset, titles_of, tracker, compared, True, {"game": game})
+        *_, lacking = conclude(recorded, compared, trial=True, further={"game": game})
         print()
-        game_table(game, dataset.metric).print()
+        game_table(game, recorded.dataset.metric).print()
         return not lacking

@@ -3,11 +3,8 @@
 import json
 from pathlib import Path
 
-from experiments.datasets.item import Dataset, TitlesOf
-from experiments.planning.plan import Plan
 from experiments.records import sinks, usage
-from experiments.records.recorder import RunFolder
-from experiments.records.tracking import Tracker
+from experiments.running.conclude import RecordedRun
 from experiments.running.discussion_job import DiscussionJob
 from experiments.running.discussions import Discussions
 from experiments.studies.redundancy.redundancy_tables import redundancy_tables
@@ -29,16 +26,9 @@ class RedundancyJob(DiscussionJob):
         content = await measure_redundancy(discussions)
         context.recorder.run.write(FILE, json.dumps(content, indent=1) + "\n")
 
-    def conclude(
-        self,
-        plan: Plan,
-        folder: RunFolder,
-        dataset: Dataset,
-        titles_of: TitlesOf,
-        tracker: Tracker,
-        drawing: object = None,
-    ) -> bool:
+    def conclude(self, recorded: RecordedRun) -> bool:
         """Draws the figure, logs the W&B summary and prints the tables, from redundancy.json."""
+        folder = recorded.folder
         metrics = folder.json(FILE)
         figures: list[Path] = []
         with sinks.beside("the figure", folder.path):
@@ -50,7 +40,7 @@ class RedundancyJob(DiscussionJob):
         groups = {f"redundancy/{kind}": row for kind, row in metrics["kinds"].items()}
         for learner, kinds in metrics["learners"].items():
             groups |= {f"redundancy/{learner}/{kind}": row for kind, row in kinds.items()}
-        tracker.summary({**metrics, "paired": {**metrics["paired"], **groups}}, figures, run_usage)
+        recorded.tracker.summary({**metrics, "paired": {**metrics["paired"], **groups}}, figures, run_usage)
         print()
         # Costs belong below the last table, after its notes.
         *tables_above, last_table = redundancy_tables(metrics)
