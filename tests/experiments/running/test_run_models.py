@@ -276,7 +276,8 @@ def test_a_run_interrupted_and_then_killed_while_its_judge_grades_ends_the_same(
 
 def stopped(command: list[str], output: Path, judgements: int, how: signal.Signals) -> tuple[Path, int, str]:
     """The folder, exit code and errors of a run that gets a signal once so many answers are judged."""
-    process = begin(*command)
+    # The key: a run in this process has taken it out of the environment.
+    process = begin(*command, KEY_OF_THE_TESTS=KEY)
     path = wait_for(
         process, output, "*-mmqa_prune/judgements.jsonl", lambda path: path.read_text().count("\n") >= judgements
     )
