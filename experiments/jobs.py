@@ -11,8 +11,12 @@ from experiments.studies.game.game_job import GameJob
 from experiments.studies.planted.planted_job import PlantedJob
 from experiments.studies.recall import RecallJob
 from experiments.studies.redundancy.redundancy_job import RedundancyJob
+from experiments.studies.scaling.scaling_job import ScalingJob
 
-JOBS = {job.name: job for job in (Prune(), RecallJob(), PlantedJob(), RedundancyJob(), BehaviourJob(), GameJob())}
+JOBS = {
+    job.name: job
+    for job in (Prune(), RecallJob(), PlantedJob(), ScalingJob(), RedundancyJob(), BehaviourJob(), GameJob())
+}
 
 
 def plan_of(config: Config) -> Plan:

@@ -27,7 +27,7 @@ from experiments.config.setting_groups import (
     TrainingSettings,
     is_outside_method,
 )
-from experiments.config.study_settings import BehaviourSettings, PlantedSettings, RedundancySettings
+from experiments.config.study_settings import BehaviourSettings, PlantedSettings, RedundancySettings, ScalingSettings
 from experiments.datasets.kind import DataSettings
 from experiments.evidence.retrieval_settings import RetrievalSettings
 from experiments.records.failures import FailureSettings
@@ -46,10 +46,11 @@ class Config:
 
     experiment: str = ""
     """Name of a preset or of a method, or the path of a YAML file of your own."""
-    job: Literal["prune", "recall", "planted", "redundancy", "behaviour", "game"] = "prune"
+    job: Literal["prune", "recall", "planted", "scaling", "redundancy", "behaviour", "game"] = "prune"
     """Kind of run: `prune`: learn, prune and evaluate communication graphs; `recall`: measure retrieval; `planted`:
-    compare learners where the truth is known; `redundancy`: measure which edges can go; `behaviour`: measure what
-    irrelevant evidence and wrong colleagues do to one agent; `game`: play attacks against defences."""
+    compare learners where the truth is known; `scaling`: count the discussions that they need there; `redundancy`:
+    measure which edges can go; `behaviour`: measure what irrelevant evidence and wrong colleagues do to one agent;
+    `game`: play attacks against defences."""
     seed: int = setting(0, at_least=-(2**63), at_most=MOST_SEED)
     """Seed of every random choice."""
     output: str = "runs"
@@ -99,6 +100,7 @@ class Config:
     attack: AttackSettings = setting(factory=AttackSettings)
     defence: DefenceSettings = setting(factory=DefenceSettings)
     planted: PlantedSettings = setting(factory=PlantedSettings, since="0.4.0")
+    scaling: ScalingSettings = setting(factory=ScalingSettings, since="0.4.0")
     redundancy: RedundancySettings = setting(factory=RedundancySettings, since="0.4.0")
     behaviour: BehaviourSettings = setting(factory=BehaviourSettings, since="0.4.0")
     game: GameSettings = setting(factory=GameSettings, since="0.4.0")
@@ -124,7 +126,7 @@ class Config:
     @property
     def uses_ray(self) -> bool:
         """True if the run starts a local Ray or joins a cluster."""
-        discusses = self.job not in ("recall", "planted") and not self.dry_run
+        discusses = self.job not in ("recall", "planted", "scaling") and not self.dry_run
         # The trials of a sweep are Ray's processes, wherever their agents are.
         return discusses and (self.sweep.start if self.is_sweep else self.runtime == "ray")
 

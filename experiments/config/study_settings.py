@@ -1,5 +1,6 @@
 """Settings of the studies, a group for each job."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
@@ -88,12 +89,51 @@ class PlantedSettings:
 
     def __post_init__(self) -> None:
         """Raises ValueError for a learner that does not exist, and strengths that are no pairs."""
-        for name in self.learners:
-            if name not in VARIANTS:
-                hint = f"{near_miss(name, VARIANTS)} Known: {', '.join(VARIANTS)}"
-                raise ValueError(f"learners: there is no learner {shown(name)!r}.{hint}")
+        check_learners(self.learners)
         if not self.strengths or any(len(pair) != 2 for pair in self.strengths):
             raise ValueError(f"strengths={self.strengths}: expected pairs of conformity and distraction")
+
+
+@dataclass
+class ScalingSettings:
+    """Teams and learners of `job=scaling`, which counts the discussions that it takes to rank a liar's edges."""
+
+    learners: list[str] = setting(factory=lambda: list(VARIANTS))
+    """Learned methods to compare."""
+    agents: list[Annotated[int, Field(ge=3, le=1_000)]] = setting(factory=lambda: [5, 9, 17, 33])
+    """Numbers of agents; exponents are fitted over them."""
+    seeds: int = setting(5, at_least=1, at_most=10_000)
+    """Number of teams of each size."""
+    rounds: int = setting(2, at_least=1, at_most=100)
+    """Rounds of a discussion."""
+    influence: Influence = Influence.ANSWERS
+    """Effect of messages on their receivers, one in which special agents do harm."""
+    liars: int = setting(1, at_least=1, at_most=1_000)
+    """Number of special agents: with `influence=answers`, those that argue for one wrong answer."""
+    accuracy: float = setting(0.55, at_least=0, at_most=1)
+    """Chance that an honest agent knows the answer to a question on text."""
+    pictures: float = setting(0.0, at_least=0, at_most=1)
+    """Share of questions on pictures, which the agents know less often."""
+    auc: float = setting(0.95, above=0.5, below=1)
+    """AUC of the liars' edges to reach; it has to last until four times as many discussions."""
+    discussions: int = setting(10_000, at_least=1, at_most=10_000_000)
+    """Discussions of each training."""
+    truth: int = setting(40_000, at_least=1, at_most=10_000_000)
+    """Discussions of the randomised run from which the law's number is computed."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for a learner that does not exist, or teams of liars alone."""
+        check_learners(self.learners)
+        if self.liars > min(self.agents, default=0) - 2:
+            raise ValueError(f"liars={self.liars}: expected two honest agents or more in every team of `agents`")
+
+
+def check_learners(names: Sequence[str]) -> None:
+    """Raises ValueError for a learner that does not exist."""
+    for name in names:
+        if name not in VARIANTS:
+            hint = f"{near_miss(name, VARIANTS)} Known: {', '.join(VARIANTS)}"
+            raise ValueError(f"learners: there is no learner {shown(name)!r}.{hint}")
 
 
 @dataclass

@@ -159,13 +159,15 @@ def ranking(scores: Edges[Floats], truth: Truth, team: OpinionTeam) -> dict[str,
         low = from_special == (team.scenario.ranked == "below")
         harmful["auc_adversary"] = Edges(low, low)
 
-    means: dict[str, float | None] = {}
-    for name, low_edges in harmful.items():
-        aucs = []
-        for low, kind_scores in zip(low_edges, scores, strict=True):
-            # A learner without temporal edges, or without those between modalities, does not rank them.
-            ranked = compared & np.isfinite(kind_scores)
-            aucs.append(auc(kind_scores[low & ranked], kind_scores[~low & ranked]))
-        # A kind without harmful edges, or with nothing else, has no AUC and is left out.
-        means[name] = known_mean(aucs)
-    return means
+    return {name: mean_auc(scores, low_edges, compared) for name, low_edges in harmful.items()}
+
+
+def mean_auc(scores: Edges[Floats], low_edges: Edges[Bools], compared: Bools) -> float | None:
+    """Chance that an edge of `low_edges` ranks below another, among `compared` ones; the mean over kinds of edges."""
+    aucs = []
+    for low, kind_scores in zip(low_edges, scores, strict=True):
+        # A learner without temporal edges, or without those between modalities, does not rank them.
+        ranked = compared & np.isfinite(kind_scores)
+        aucs.append(auc(kind_scores[low & ranked], kind_scores[~low & ranked]))
+    # A kind without such edges, or with nothing else, has no AUC and is left out.
+    return known_mean(aucs)

@@ -1,11 +1,12 @@
 """The testbed with known truth: explores worlds in parallel, records each, and writes their summaries."""
 
 import json
+from collections.abc import Callable, Mapping
 from concurrent.futures import as_completed
 from dataclasses import asdict
 from functools import partial
 from itertools import chain
-from typing import Annotated
+from typing import Annotated, Any
 
 import torch
 from pydantic import Field, TypeAdapter
@@ -29,27 +30,10 @@ WORLD_OUTCOMES = TypeAdapter(Annotated[list[Outcome], Field(min_length=1)])
 def run(folder: RunFolder, config: Config, tracker: Tracker) -> list[Outcome]:
     """Explores the worlds that the folder lacks; writes the results of all, and returns their outcomes."""
     model = OpinionModel()
-    all_worlds = worlds(config.planted, model.text + model.visual)
-    # A line that a killed run left incomplete is cut off.
-    jsonl.cut(folder.path / RECORDS)
-    remedy = "delete the file to explore all worlds again"
-    recorded_outcomes = jsonl.records(folder.path / RECORDS, WORLD_OUTCOMES.validate_json, remedy)
-    explored = {outcomes[0].world: outcomes for outcomes in recorded_outcomes}
-    tasks = [partial(explore, world, config, model) for world in all_worlds if world not in explored]
-    with Progress() as progress:
-        bar = progress.phase("exploring worlds", total=len(all_worlds), completed=len(all_worlds) - len(tasks))
-        # One single-threaded process per core: more threads would only compete.
-        with spawned(tasks, cores(), partial(torch.set_num_threads, 1)) as futures:
-            for future in as_completed(futures):
-                outcomes = future.result()
-                explored[outcomes[0].world] = outcomes
-                line = json.dumps([asdict(outcome) for outcome in outcomes], separators=(",", ":"))
-                # A killed run loses at most the worlds that are being explored.
-                jsonl.append_to(folder.path / RECORDS, line)
-                bar.advance()
-
-    # In the order of the settings: worlds finish in any order, and the file must not depend on it.
-    outcomes = list(chain.from_iterable(explored[world] for world in all_worlds))
+    tasks = {
+        world: partial(explore, world, config, model) for world in worlds(config.planted, model.text + model.visual)
+    }
+    outcomes = outcomes_of(folder, tasks, WORLD_OUTCOMES)
     summaries = summarise_worlds(outcomes, config.seed)
     content = {
         "settings": asdict(config.planted),
@@ -62,3 +46,32 @@ def run(folder: RunFolder, config: Config, tracker: Tracker) -> list[Outcome]:
     for table in planted_tables(summaries):
         table.print()
     return outcomes
+
+
+def outcomes_of(
+    folder: RunFolder, tasks: Mapping[Any, Callable[[], list[Any]]], adapter: TypeAdapter[Any]
+) -> list[Any]:
+    """Explores the worlds that the folder lacks, by their tasks; returns the outcomes of all, each with its `world`.
+
+    adapter: of the list of a world's outcomes.
+    """
+    # A line that a killed run left incomplete is cut off.
+    jsonl.cut(folder.path / RECORDS)
+    remedy = "delete the file to explore all worlds again"
+    recorded_outcomes = jsonl.records(folder.path / RECORDS, adapter.validate_json, remedy)
+    explored = {outcomes[0].world: outcomes for outcomes in recorded_outcomes}
+    missing = [task for world, task in tasks.items() if world not in explored]
+    with Progress() as progress:
+        bar = progress.phase("exploring worlds", total=len(tasks), completed=len(tasks) - len(missing))
+        # One single-threaded process per core: more threads would only compete.
+        with spawned(missing, cores(), partial(torch.set_num_threads, 1)) as futures:
+            for future in as_completed(futures):
+                outcomes = future.result()
+                explored[outcomes[0].world] = outcomes
+                line = json.dumps([asdict(outcome) for outcome in outcomes], separators=(",", ":"))
+                # A killed run loses at most the worlds that are being explored.
+                jsonl.append_to(folder.path / RECORDS, line)
+                bar.advance()
+
+    # In the order of the tasks: worlds finish in any order, and the file must not depend on it.
+    return list(chain.from_iterable(explored[world] for world in tasks))

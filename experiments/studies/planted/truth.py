@@ -27,11 +27,17 @@ class Truth:
 
     on_receiver: on the score of the receiver's own answer in that round; on_answer: on the final answer's utility.
     readers: [agents], on the utility where the decision agent reads the agent.
+    tosses: sum of an edge's squared surprises, (e - p)^2, over all discussions; discussions: their number.
+    receiver_variance, answer_variance: of a receiver's score and of the utility, on one question.
     """
 
     on_receiver: Edges[Floats]
     on_answer: Edges[Floats]
     readers: Floats
+    tosses: Edges[Floats]
+    discussions: int
+    receiver_variance: float
+    answer_variance: float
 
 
 class EffectSums:
@@ -62,7 +68,10 @@ def true_effects(team: OpinionTeam, discussions: int) -> Truth:
     sums = Edges(EffectSums(team.agents), EffectSums(team.agents))
     reader_products = torch.zeros(team.agents).double()
     reader_squares = torch.zeros(team.agents).double()
-    for chunk in range(max(1, round(discussions / CHUNK))):
+    receiver_variances = []
+    answer_variances = []
+    chunks = max(1, round(discussions / CHUNK))
+    for chunk in range(chunks):
         questions = team.questions(CHUNK // PER_QUESTION, "truth", chunk)
         # Consecutive discussions share a question, against which `leave_one_out` compares each.
         index = torch.arange(CHUNK) // PER_QUESTION
@@ -79,11 +88,19 @@ def true_effects(team: OpinionTeam, discussions: int) -> Truth:
         reading = torch.from_numpy(wirings.decision).double() - 0.5
         reader_products += utility_credit.double() @ reading
         reader_squares += (reading**2).sum(0)
+        receiver_variances.append(float(receiver_credit.double().square().mean()))
+        answer_variances.append(float(utility_credit.double().square().mean()))
 
+    # A score's distance from the mean of the question's others varies by that mean as well.
+    own_share = 1 - 1 / PER_QUESTION
     return Truth(
         on_receiver=Edges(*(kind.effects(kind.on_receiver) for kind in sums)),
         on_answer=Edges(*(kind.effects(kind.on_answer) for kind in sums)),
         readers=(reader_products / reader_squares).numpy(),
+        tosses=Edges(*(kind.squares.numpy() for kind in sums)),
+        discussions=chunks * CHUNK,
+        receiver_variance=own_share * float(np.mean(receiver_variances)),
+        answer_variance=own_share * float(np.mean(answer_variances)),
     )
 
 

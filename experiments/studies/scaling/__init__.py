@@ -1,0 +1,1 @@
+"""How many discussions learners need to rank a liar's edges, by the size of the team (`job=scaling`)."""
