@@ -109,7 +109,7 @@ class ScalingSettings:
     influence: Influence = Influence.ANSWERS
     """Effect of messages on their receivers, one in which special agents do harm."""
     liars: int = setting(1, at_least=1, at_most=1_000)
-    """Number of special agents: with `influence=answers`, those that argue for one wrong answer."""
+    """Number of special agents. With `influence=answers` they argue for one wrong answer."""
     accuracy: float = setting(0.55, at_least=0, at_most=1)
     """Chance that an honest agent knows the answer to a question on text."""
     pictures: float = setting(0.0, at_least=0, at_most=1)

@@ -57,8 +57,11 @@ def information_on(truth: Truth, effects: Edges[Floats], variance: float, sender
     total = 0.0
     for kind_effects, tosses in zip(effects, truth.tosses, strict=True):
         for receiver in rivals:
-            others = [rival for rival in rivals if rival != receiver]
-            contrast = kind_effects[sender, receiver] - kind_effects[others, receiver].mean()
-            uncertainty = 1 / tosses[sender, receiver] + (1 / tosses[others, receiver]).sum() / len(others) ** 2
+            senders_compared = [rival for rival in rivals if rival != receiver]
+            contrast = kind_effects[sender, receiver] - kind_effects[senders_compared, receiver].mean()
+            uncertainty = (
+                1 / tosses[sender, receiver]
+                + (1 / tosses[senders_compared, receiver]).sum() / len(senders_compared) ** 2
+            )
             total += tosses[sender, receiver] * (contrast**2 / variance - uncertainty)
     return float(total / truth.discussions)

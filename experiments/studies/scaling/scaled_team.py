@@ -1,4 +1,4 @@
-"""One team of `job=scaling`: what the law says of it, and how many discussions learners need."""
+"""One team of `job=scaling`: the number of discussions that the law names, and that each learner needs."""
 
 import asyncio
 from collections.abc import Iterator
@@ -20,7 +20,8 @@ from topologies.learning.spec import LearnerSpec
 from topologies.learning.variants import VARIANTS
 from topologies.wiring import Edges, Floats
 
-OWN_LAW, FINAL_LAW = "law, own answers", "law, final answer"
+OWN_LAW = "law, own answers"
+FINAL_LAW = "law, final answer"
 LAWS = (OWN_LAW, FINAL_LAW)
 HELD = 4  # an AUC that was reached after n discussions has to last until HELD n
 

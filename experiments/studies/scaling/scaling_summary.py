@@ -75,8 +75,8 @@ def summarise(outcomes: Sequence[Reached], settings: ScalingSettings, seed: int)
 
 def known_median(ratios: pd.DataFrame) -> float | None:
     """Median of the known values. None without any."""
-    known = ratios.stack().dropna()
-    return float(known.median()) if len(known) else None
+    known_ratios = ratios.stack().dropna()
+    return float(known_ratios.median()) if len(known_ratios) else None
 
 
 def scaling_table(summaries: Sequence[ScalingSummary], settings: ScalingSettings) -> ResultTable:
