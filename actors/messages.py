@@ -645,6 +645,9 @@ class Trace:
         return f"{self.method}/{self.question}/{self.sample}"
 
 
+SEEDS = 2**63  # number of values of `derive_seed`
+
+
 def derive_seed(*parts: str | int) -> int:
     """Returns a 63-bit seed that depends on every part alone. Order of execution, host and process do not count.
 

@@ -181,6 +181,9 @@ class AgentSettings:
     weights: Literal["each", "brief"] = "each"
     """How a prompt states the weights of messages: `each`: one by one; `brief`: in one sentence where all are equal,
     which saves tokens in a long discussion."""
+    evidence: float = setting(1.0, at_least=0, at_most=1, since="0.4.0")
+    """Share of a question's sources that an agent sees, drawn for each agent and source alone (1: every agent sees all
+    sources). With less, a team knows more than any one of its agents."""
     budget_words: int | None = setting(None, at_least=1)
     """Words of colleagues' reasoning that an agent reads in a turn, split by the edges' weights (null: all). Their
     answers are always read."""

@@ -30,7 +30,7 @@ from actors.messages import (
 from actors.models import Model, ModelResponse, abilities_of, complete_with_retries
 from actors.prompting.form import form_of
 from actors.prompting.likelihood import likelihoods as likelihoods_of
-from actors.prompting.prompt import build_request, evidence_for, in_own_form
+from actors.prompting.prompt import build_request, evidence_for, in_own_form, with_own_evidence
 from actors.prompting.reply import Reading, reply_of, unread
 from actors.prompting.safe_text import one_line
 from actors.settings import AgentSettings
@@ -94,7 +94,7 @@ class RoleAgent:
         the discussion.
         """
         recalled = (*self.memory.recall(turn), *turn.memories)
-        turn = in_own_form(turn, self.role)
+        turn = with_own_evidence(in_own_form(turn, self.role), self._settings.evidence)
         if self.role.dummy:
             result = TurnResult(replace(unread(turn), content=DUMMY_SENTENCE))
         else:

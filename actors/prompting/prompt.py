@@ -15,6 +15,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from actors.messages import (
+    SEEDS,
     Abilities,
     InputLine,
     Kind,
@@ -221,6 +222,25 @@ def in_own_form(turn: Turn, role: Role) -> Turn:
         return turn
     request = ANSWER if role.answers else NO_ANSWER
     return replace(turn, task=Task(_to_answer(turn, role.modality, request), role.form, answers=True))
+
+
+def with_own_evidence(turn: Turn, share: float) -> Turn:
+    """Returns the turn with the sources that its agent sees, the same ones in all rounds, samples and methods.
+
+    share: the chance that an agent sees a source, drawn for each agent and source alone. What belongs to the question
+        itself is always seen.
+    """
+    question = turn.question
+    if share == 1:
+        return turn
+    seen = []
+    for source in question.evidence:
+        draw = derive_seed("own evidence", question.id, turn.agent, source.id) / SEEDS
+        if draw < share or source.doc in question.own:
+            seen.append(source)
+    # Sources keep their numbers: a colleague may quote one that this agent does not see.
+    order = question.order or tuple(source.id for source in question.evidence)
+    return replace(turn, question=replace(question, evidence=tuple(seen), order=order))
 
 
 def _to_answer(turn: Turn, modality: Modality, request: str = ANSWER) -> str:

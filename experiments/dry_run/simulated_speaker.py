@@ -10,7 +10,7 @@ from itertools import cycle, islice
 from actors.agents.role_agent import AgentMemory
 from actors.agents.roles import DUMMY_SENTENCE
 from actors.messages import Field, Message, Request, Role, Turn, TurnResult, Value
-from actors.prompting.prompt import build_request, in_own_form
+from actors.prompting.prompt import build_request, in_own_form, with_own_evidence
 from actors.settings import AgentSettings
 from experiments.datasets.item import Item
 from experiments.dry_run.counts import PhaseCounts
@@ -103,7 +103,7 @@ class SimulatedSpeaker:
 
     async def take(self, turn: Turn) -> TurnResult:
         role = self.agents.roles[turn.agent]
-        turn = in_own_form(turn, role)
+        turn = with_own_evidence(in_own_form(turn, role), self.agents.settings.evidence)
         recalled = self.agents.memory.recall(turn)
         self.counts.turns += 1
 

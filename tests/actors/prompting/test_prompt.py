@@ -24,7 +24,7 @@ from actors.messages import (
 )
 from actors.prompting import prompt
 from actors.prompting.form import AS_JSON, form_of, in_lines
-from actors.prompting.prompt import build_request
+from actors.prompting.prompt import build_request, with_own_evidence
 from actors.settings import AgentSettings
 
 SOURCES = (
@@ -266,3 +266,21 @@ def test_weights_that_are_all_alike_are_said_in_one_sentence_where_that_is_asked
     assert said(alike, AgentSettings()) == f"{prompt.IN_ORDER}: you 0.333, 0.333, 0.333"
     told = [build_request(turn(alike), Role("", Modality.TEXT, "role"), [mine], each).parts for each in (brief, None)]
     assert told[0] == told[1]
+
+
+def test_agents_see_different_parts_of_the_evidence_and_each_the_same_one_in_all_rounds() -> None:
+    sources = tuple(Source(f"t{number}", f"doc{number}", Kind.TEXT, "", f"Text {number}.") for number in range(40))
+    question = replace(QUESTION, evidence=sources, own=("doc0",))
+    seen = {}
+    for agent in ("text_critic", "text_scientist"):
+        first = with_own_evidence(Turn("d", question, agent, 1, seed=1), share=0.5)
+        second = with_own_evidence(Turn("another", question, agent, 2, seed=9), share=0.5)
+        assert first.question == second.question
+        assert first.question.order == tuple(source.id for source in sources), "sources keep their numbers"
+        seen[agent] = {source.id for source in first.question.evidence}
+        assert 10 < len(seen[agent]) < 30
+        assert "t0" in seen[agent], "part of the question"
+    assert seen["text_critic"] != seen["text_scientist"]
+    everything = Turn("d", question, "text_critic", 1, seed=1)
+    assert with_own_evidence(everything, share=1.0) is everything
+    assert [source.id for source in with_own_evidence(everything, share=0.0).question.evidence] == ["t0"]
