@@ -16,6 +16,7 @@ from experiments.attacks.poison import Corpus
 from experiments.attacks.targets import Targets
 from experiments.attacks.transit import COPY
 from experiments.datasets.item import Dataset, Item
+from topologies.topology import DECISION_AGENT
 
 Change = Callable[[Turn], Turn]
 
@@ -23,14 +24,20 @@ Change = Callable[[Turn], Turn]
 def choose_attackers(settings: AttackSettings, agents: Sequence[str], seed: int) -> tuple[str, ...]:
     """Names the compromised agents among the ones that discuss, in the team's order.
 
-    For an attack on messages they are the senders whose messages are rewritten; an empty tuple means all senders.
-    Raises UserError for an attack or agent that does not exist, an agent named twice, and impossible numbers.
+    The decision agent can be named as well, for an attack on its own turn. For an attack on messages they are the
+    senders whose messages are rewritten; an empty tuple means all senders. Raises UserError for an attack or agent that
+    does not exist, an agent named twice, and impossible numbers.
     """
     kind = attack_kind(settings.kind)
     if settings.kind == NONE:
         return ()
     if settings.agents and kind.acts_on == "evidence":
         raise UserError(f"attack={settings.kind} is on sources that all agents of their kind read: drop attack.agents")
+    if DECISION_AGENT in settings.agents and (kind.acts_on != "turns" or kind.spreads):
+        raise UserError(
+            f"attack={settings.kind}: the decision agent speaks once, and no agent hears or remembers it: drop it from "
+            "attack.agents, or choose an attack on its own turn, such as attack=response"
+        )
     if settings.agents:
         attackers = [_agent_of(position_or_name, agents) for position_or_name in settings.agents]
     elif kind.acts_on in ("messages", "evidence"):
@@ -48,7 +55,7 @@ def choose_attackers(settings: AttackSettings, agents: Sequence[str], seed: int)
     kind(settings).check(attackers)
     # In the team's order, so that the order in `attack.agents` changes nothing.
     compromised = set(attackers)
-    return tuple(name for name in agents if name in compromised)
+    return tuple(name for name in (*agents, DECISION_AGENT) if name in compromised)
 
 
 def _agent_of(position_or_name: Any, agents: Sequence[str]) -> str:
@@ -58,7 +65,7 @@ def _agent_of(position_or_name: Any, agents: Sequence[str]) -> str:
             return agents[position_or_name]
         raise UserError(f"attack.agents: no agent at position {position_or_name}; they go from 0 to {len(agents) - 1}")
     name = str(position_or_name)
-    if name not in agents:
+    if name not in (*agents, DECISION_AGENT):
         hint = f"{near_miss(name, agents)} Known: {', '.join(agents)}"
         raise UserError(f"attack.agents: no agent {name!r} discusses.{hint}")
     return name
@@ -101,7 +108,13 @@ class Attack:
         return self.under(AttackSettings())
 
     def sparing(self, turns: Collection[str]) -> "Attack":
-        """Returns a copy that leaves these turns (`<round>/<agent>`) and their messages alone."""
+        """Returns a copy that leaves these turns (`<round>/<agent>`) and their messages alone.
+
+        In transit also an edge, `<turn> -> <hearer's turn>`. All agents read the same evidence: an attack on it spares
+        all turns as soon as one is named.
+        """
+        if turns and self._kind.acts_on == "evidence":
+            return self.absent()
         attack = copy(self)
         attack._spared = frozenset(turns)
         return attack
@@ -249,12 +262,13 @@ class AttackedDiscussion:
     def marked(self, trace: Trace, added: Iterable[Message | Source]) -> Trace:
         """Records the attack in the trace of the discussion. added: what its turns had of the attacker."""
         additions = {*added, *self.published}
+        speakers = {*trace.agents, *(turn.agent for turn in trace.turns)}
         texts = [part.text if isinstance(part, Source) else part.content for part in additions]
         return replace(
             trace,
             attack=self.attack,
             # A system may ask only some of the agents; the others cannot have done any harm.
-            attacked=tuple(name for name in self.attackers if name in trace.agents),
+            attacked=tuple(name for name in self.attackers if name in speakers),
             target=self.target,
             planted=sum(1 for part in additions if isinstance(part, Source)),
             written=sum(map(count_tokens, texts)),

@@ -202,6 +202,7 @@ def attackers_found(folder: Path) -> dict[str, Any]:
         measures["surrogate"] = record["surrogate"]
     if record.get("attackers"):
         scores = np.array([record["spatial"], record["temporal"]], dtype=np.float64)  # null becomes NaN
-        places = [record["agents"].index(name) for name in record["attackers"]]
+        # The decision agent sends along no edge.
+        places = [place for place, name in enumerate(record["agents"]) if name in record["attackers"]]
         measures |= edge_measures(np.where(np.isnan(scores), -np.inf, scores), places)
     return measures

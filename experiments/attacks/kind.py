@@ -22,7 +22,8 @@ class AttackSettings:
     kind: str = setting(NONE, outside=names_code("attacks"))
     """`none`, one that `help=attacks` lists, or one of your own as `package.module:Class`."""
     agents: list[Any] = field(default_factory=list)
-    """Positions in the team (from 0) or role names, such as [0, visual_critic]; empty: `number` of them, by seed."""
+    """Positions in the team (from 0) or role names, such as [0, visual_critic]; empty: `number` of them, by seed.
+    `decision` is the decision agent, for attacks on its own turn: input, response, collude, sleeper, late, sabotage."""
     number: int = setting(1, at_least=1, when="agents=[]")
     """Number of compromised agents where `agents` names none."""
     when: Literal["train", "evaluate", "both"] = "both"
@@ -64,7 +65,8 @@ class AttackContext:
     own_targets: a wrong answer for each of them, where the attack has `several_targets`.
     number: the question's position among those of the phase, from 0.
     phase: `train` or `evaluate`. folder: for altered pictures.
-    undelivered: delayed messages of this discussion, by a place and by id. spared: ids of messages to leave alone.
+    undelivered: delayed messages of this discussion, by a place and by id. spared: messages to leave alone,
+        by their ids or, to one hearer alone, as `<id> -> <hearer's turn>`.
     """
 
     target: str

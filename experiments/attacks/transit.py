@@ -37,7 +37,8 @@ class Drop(AttackKind):
     def hits(self, message: Message, turn: Turn, context: AttackContext) -> bool:
         """True for a message to the agent of a turn that the attack touches."""
         # An agent's own earlier message is its memory and is not sent.
-        if message.agent == turn.agent or message.id in context.spared:
+        edge = f"{message.id} -> {turn.round}/{turn.agent}"
+        if message.agent == turn.agent or not context.spared.isdisjoint((message.id, edge)):
             return False
         if context.attackers and message.agent not in context.attackers:
             return False

@@ -1,9 +1,11 @@
-"""Explains one answer by interventions on its turns, agents and edges: one by one, by groups, or as Shapley values."""
+"""Explains one answer by interventions on its turns, agents and edges, or by Shapley values, within a budget."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import combinations
 
-from actors.messages import Message, Status, derive_seed
+from actors.messages import Status, derive_seed
+from experiments.attacks.catalogue import attack_kind
 from experiments.attribution.intervention import Replay
 from experiments.attribution.shapley import coalitions, draw_orders, shapley
 from experiments.attribution.suspects import suspicion
@@ -13,46 +15,76 @@ from experiments.records.attribution import JOINED, By, Effect, Explained, Repla
 from topologies.answers import ballot
 from topologies.topology import DECISION_AGENT
 
-MOST_TURNS = 19  # of a discussion whose turns are tried one by one: nine agents in two rounds, and the decision
+MARGIN = 1.1  # of predicted tokens: turns that are asked again may be longer than the recorded ones
+
+
+class BudgetSpent(Exception):
+    """The next intervention may take more tokens than are left."""
 
 
 class Explanation:
-    """The interventions on one recorded discussion; `dataset` scores answers."""
+    """The interventions on one recorded discussion; `dataset` scores answers.
+
+    acts_on: what the attack changes, by `AttackKind.acts_on`; of `messages`, a counterpart is the message as sent.
+    """
 
     def __init__(self, replay: Replay, dataset: Dataset, by: By) -> None:
         self._replay = replay
         self._dataset = dataset
         self._by = by
         self._trace = replay.discussion.trace
-        self._turns = [turn for turn in self._trace.turns if turn.agent != DECISION_AGENT]
-        if by == "counterpart" and self._trace.attacked:
-            # The honest counterpart of a turn that no attack has changed is the turn itself.
-            self._turns = [turn for turn in self._turns if turn.agent in self._trace.attacked]
+        self._acts_on = attack_kind(self._trace.attack).acts_on if self._trace.attack else "turns"
+        self._budget = 0.0
+        self._effects: list[Effect] = []
+        # In the order in which they are tried.
+        self._agents: tuple[str, ...] = ()
+        # Whether agents who were replaced together changed the answer, and the smallest set of them that did.
+        self._tried: dict[frozenset[str], bool] = {}
+        self._smallest: tuple[str, ...] = ()
 
-    async def explain(self, settings: ExplainSettings, seed: int) -> Explained:
-        """Carries out the interventions of `settings.search`. Names the agent and the turn that they show."""
+        self._turns = []
+        for turn in self._trace.turns:
+            # The decision agent sends no message that could be silent or lost.
+            is_sender = turn.agent != DECISION_AGENT or by == "sample"
+            if by == "counterpart" and self._trace.attacked:
+                # The honest counterpart of a turn that no attack has changed is the turn itself.
+                is_sender = turn.agent in self._trace.attacked
+            if is_sender:
+                self._turns.append(turn)
+
+    async def explain(self, settings: ExplainSettings, seed: int, budget: float) -> Explained:
+        """Carries out the interventions of `settings.search`. Names the smallest set of agents that they show.
+
+        budget: tokens that they may take, with those of earlier calls, whose turns are not asked again.
+        """
         trace = self._trace
         suspicions = suspicion(trace, self._replay.discussion.question, seed)
         # The most suspected agent first; agents under equal suspicion by name.
         agents = sorted({turn.agent for turn in self._turns}, key=lambda agent: (-suspicions.get(agent, 0.0), agent))
+        self._agents = tuple(agents)
+        self._budget = budget
+        self._effects.clear()
+        self._tried.clear()
+        self._smallest = ()
 
-        search = settings.search
-        if search == "auto":
-            search = "shapley" if len(trace.turns) > MOST_TURNS else "single"
-        if search == "shapley":
-            effects = await self._shapley_effects(settings.orders, derive_seed(seed, "explain", trace.question))
-        elif search == "groups":
-            effects = await self._effects_by_groups(agents)
-        else:
-            effects = await self._single_effects(agents)
+        finished = True
+        try:
+            if settings.search == "shapley":
+                await self._try_orders(settings.orders, derive_seed(seed, "explain", trace.question))
+            elif settings.search == "single":
+                await self._try_all()
+            else:
+                await self._try_groups()
+        except BudgetSpent:
+            finished = False
 
-        decisive = self._decisive(effects)
+        decisive = self._decisive()
         group: tuple[str, ...] = ()
         if not decisive:
-            effects += self._decision_effect()
-            if self._by == "counterpart" and search != "shapley":
-                group, group_effects = await self._smallest_group(agents)
-                effects += group_effects
+            # All agents of the attack are a group only where no smaller one was left to try.
+            if finished or len(self._smallest) < len(self._agents):
+                group = self._smallest
+            self._effects += self._decision_effect()
         messages_asked = self._replay.asked
         return Explained(
             method=trace.method,
@@ -63,21 +95,22 @@ class Explanation:
             # A turn's id ends with its agent.
             agent=decisive.rpartition("/")[2],
             turn=decisive if "/" in decisive else "",
-            effects=tuple(effects),
+            effects=tuple(self._effects),
             suspicion=suspicions,
             group=group,
             asked=len(messages_asked),
             tokens=sum(turn.tokens for turn in messages_asked),
             recorded=sum(turn.tokens for turn in trace.turns),
+            finished=finished,
         )
 
     def _utility(self, answer: str | None) -> float:
         return self._dataset.score(self._replay.discussion.item, answer).utility
 
-    def _decisive(self, effects: Sequence[Effect]) -> str:
+    def _decisive(self) -> str:
         """Names the turn that changes the answer, or else the agent; empty where none does."""
-        turns = [effect for effect in effects if effect.changed and effect.kind == "turn"]
-        agents = [effect for effect in effects if effect.changed and effect.kind == "agent"]
+        turns = [effect for effect in self._effects if effect.changed and effect.kind == "turn"]
+        agents = [effect for effect in self._effects if effect.changed and effect.kind == "agent"]
         if turns:
             # Of Shapley values the largest, of others the earliest: later turns may only pass it on.
             order = [turn.id for turn in self._trace.turns]
@@ -85,9 +118,20 @@ class Explanation:
         return agents[0].of if agents else ""
 
     async def _try(
-        self, kind: Replaced, of: str, turns: Sequence[Message] = (), unheard: tuple[str, str] = ("", "")
+        self, kind: Replaced, of: str, replaced: Sequence[str] = (), unheard: tuple[str, str] = ("", "")
+    ) -> bool:
+        """Adds the effect of an intervention. Returns whether it changes the answer. Raises BudgetSpent."""
+        effect = await self._effect(kind, of, replaced, unheard)
+        self._effects.append(effect)
+        return effect.changed
+
+    async def _effect(
+        self, kind: Replaced, of: str, replaced: Sequence[str] = (), unheard: tuple[str, str] = ("", "")
     ) -> Effect:
-        replaced = [turn.id for turn in turns]
+        """Holds the discussion with turns replaced, or a message unheard. Raises BudgetSpent before."""
+        tokens_left = self._budget - sum(turn.tokens for turn in self._replay.asked)
+        if MARGIN * await self._replay.most_tokens(replaced, self._by, unheard) > tokens_left:
+            raise BudgetSpent
         trace = await self._replay.hold(replaced, self._by, unheard)
 
         silenced = replaced if self._by == "silence" else ()
@@ -96,69 +140,96 @@ class Explanation:
         differs = ballot(question, trace.answer) != ballot(question, self._trace.answer)
         return Effect(kind, of, trace.answer, self._utility(trace.answer), differs and not failed, failed)
 
-    async def _single_effects(self, agents: Sequence[str]) -> list[Effect]:
-        """Tries every agent and turn alone, and the edges from turns that change the answer."""
-        effects = []
-        for agent in agents:
-            agent_turns = [turn for turn in self._turns if turn.agent == agent]
-            effects.append(await self._try("agent", agent, agent_turns))
-            for turn in agent_turns:
-                effects.append(await self._try("turn", turn.id, [turn]))
+    async def _changes(self, members: Collection[str]) -> bool:
+        """True if these agents, replaced together, change the answer. Each set is tried once."""
+        key = frozenset(members)
+        if key not in self._tried:
+            ordered = [agent for agent in self._agents if agent in key]
+            turns = [turn.id for turn in self._turns if turn.agent in key]
+            kind: Replaced = "agent" if len(ordered) == 1 else "agents"
+            self._tried[key] = await self._try(kind, JOINED.join(ordered), turns)
+            if self._tried[key] and (not self._smallest or len(ordered) < len(self._smallest)):
+                self._smallest = tuple(ordered)
+        return self._tried[key]
 
-        senders = [effect.of for effect in effects if effect.kind == "turn" and effect.changed]
-        for sender in senders:
-            for turn in self._trace.turns:
-                if sender in turn.heard:
-                    effects.append(await self._try("edge", f"{sender} -> {turn.id}", unheard=(turn.id, sender)))
-        return effects
+    async def _attack_matters(self) -> bool:
+        """True if the honest team answers otherwise. Its turns are the record's where the run has them."""
+        if not await self._try("attack", "", [turn.id for turn in self._turns]):
+            return False
+        # All agents read the same evidence: no part of them is to blame.
+        return self._acts_on != "evidence" and await self._changes(self._agents)
 
-    async def _effects_by_groups(self, agents: Sequence[str]) -> list[Effect]:
-        """Tries the whole attack, then agents in order until one changes the answer, then its turns until one does.
+    async def _try_groups(self) -> None:
+        """Tries the whole attack, and if it matters its parts; then the turns of a single agent until one matters.
 
-        It searches as if no part could undo the effect of another.
+        Without an attack, it tries agents until one changes the answer.
         """
-        effects = []
         if self._by == "counterpart":
-            attack = await self._try("attack", "", self._turns)
-            effects.append(attack)
-            if not attack.changed:
-                return effects
-        for agent in agents:
-            agent_turns = [turn for turn in self._turns if turn.agent == agent]
-            agent_effect = await self._try("agent", agent, agent_turns)
-            effects.append(agent_effect)
-            if not agent_effect.changed:
-                continue
-            for turn in agent_turns:
-                turn_effect = await self._try("turn", turn.id, [turn])
-                effects.append(turn_effect)
-                if turn_effect.changed:
+            if not await self._attack_matters():
+                return
+            await self._find_smallest()
+        else:
+            for agent in self._agents:
+                if await self._changes([agent]):
                     break
-            break
-        return effects
+        for turn in self._turns:
+            if self._smallest == (turn.agent,) and await self._try("turn", turn.id, [turn.id]):
+                break
 
-    async def _smallest_group(self, agents: Sequence[str]) -> tuple[tuple[str, ...], list[Effect]]:
-        """Finds agents that change the answer together, none of whom can be left out. Empty where all together do not.
+    async def _try_all(self) -> None:
+        """Tries the whole attack, every agent, the smallest set, every turn, and the edges of turns that matter."""
+        attack_matters = self._by == "counterpart" and await self._attack_matters()
+        if self._acts_on == "evidence":
+            return
+        for agent in self._agents:
+            await self._changes([agent])
+        if attack_matters:
+            await self._find_smallest()
+        senders = []
+        for turn in self._turns:
+            if await self._try("turn", turn.id, [turn.id]):
+                senders.append(turn.id)
+        for sender in senders:
+            await self._try_edges(sender)
 
-        Agents leave the whole one by one, the least suspected first, as long as the others still change the answer.
-        That takes as many interventions as there are agents, where no single one changes the answer.
+    async def _try_edges(self, sender: str) -> None:
+        """Leaves the message of a turn out for one hearer at a time; one that was hit in transit arrives as sent."""
+        for turn in self._trace.turns:
+            edge = f"{sender} -> {turn.id}"
+            if sender not in turn.heard:
+                continue
+            if self._acts_on != "messages":
+                await self._try("edge", edge, unheard=(turn.id, sender))
+            elif sender in turn.tampered:
+                await self._try("edge", edge, [edge])
+
+    async def _find_smallest(self) -> None:
+        """Finds the smallest set of agents that change the answer together, where all together do.
+
+        QuickXplain (Junker 2004) finds a set of which none can be left out, in some k log(n / k) interventions for k of
+        n agents. Then all smaller sets are tried, as parts of an attack may undo each other.
         """
-        group = list(agents)
-        effects: list[Effect] = []
+        members = await self._irreducible([], False, self._agents)
+        await self._changes(members)
+        for size in range(1, len(members)):
+            for smaller_set in combinations(self._agents, size):
+                if await self._changes(smaller_set):
+                    return
 
-        async def changes(members: Sequence[str]) -> bool:
-            turns = [turn for turn in self._turns if turn.agent in members]
-            effect = await self._try("agents", JOINED.join(members), turns)
-            effects.append(effect)
-            return effect.changed
+    async def _irreducible(self, background: Sequence[str], is_new: bool, agents: Sequence[str]) -> list[str]:
+        """Returns those of `agents` that change the answer together with a background, as all of them do.
 
-        if len(group) < 2 or not await changes(group):
-            return (), effects
-        for agent in reversed(agents):
-            remaining = [member for member in group if member != agent]
-            if len(remaining) > 1 and await changes(remaining):
-                group = remaining
-        return tuple(group), effects
+        is_new: the background has grown since it was tried.
+        """
+        if is_new and await self._changes(background):
+            return []
+        if len(agents) == 1:
+            return list(agents)
+        half = len(agents) // 2
+        suspected = agents[:half]
+        unsuspected = agents[half:]
+        needed = await self._irreducible([*background, *suspected], True, unsuspected)
+        return [*await self._irreducible([*background, *needed], bool(needed), suspected), *needed]
 
     def _decision_effect(self) -> list[Effect]:
         """Answers by the plurality of the messages that the decision agent read; none without one, or of one answer."""
@@ -177,20 +248,26 @@ class Explanation:
         differs = commonest != ballot(question, self._trace.answer)
         return [Effect("decision", decision.id, answer, self._utility(answer), differs)]
 
-    async def _shapley_effects(self, number: int, seed: int) -> list[Effect]:
-        """Estimates the Shapley value of every turn from a number of random orders."""
+    async def _try_orders(self, number: int, seed: int) -> None:
+        """Estimates the Shapley value of every turn from random orders, as many pairs as the budget has room for."""
         orders = draw_orders(len(self._turns), number, seed)
-        values = {}
+        values: dict[frozenset[int], float] = {}
         failed = False
-        for coalition in coalitions(orders):
-            replaced = [turn for place, turn in enumerate(self._turns) if place not in coalition]
-            effect = await self._try("attack", "", replaced)
-            # A coalition has value 1 if its turns as recorded, others replaced, give the same answer.
-            values[coalition] = float(not effect.changed)
-            failed = failed or effect.failed
-
-        effects = []
-        for turn, phi in zip(self._turns, shapley(values, orders).tolist(), strict=True):
-            above_zero = phi[1] > 0
-            effects.append(Effect("turn", turn.id, changed=above_zero and not failed, failed=failed, phi=tuple(phi)))
-        return effects
+        pairs = 0
+        try:
+            for pair in range(0, len(orders), 2):
+                for coalition in coalitions(orders[pair : pair + 2]):
+                    if coalition not in values:
+                        replaced = [turn.id for place, turn in enumerate(self._turns) if place not in coalition]
+                        effect = await self._effect("attack", "", replaced)
+                        # A coalition has value 1 if its turns as recorded, others replaced, give the same answer.
+                        values[coalition] = float(not effect.changed)
+                        failed = failed or effect.failed
+                pairs += 1
+        finally:
+            # An interval takes two pairs.
+            if pairs > 1:
+                phis = shapley(values, orders[: 2 * pairs]).tolist()
+                for turn, phi in zip(self._turns, phis, strict=True):
+                    is_decisive = phi[1] > 0 and not failed
+                    self._effects.append(Effect("turn", turn.id, changed=is_decisive, failed=failed, phi=tuple(phi)))

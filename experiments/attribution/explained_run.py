@@ -39,7 +39,7 @@ def explain(folder: str, words: Sequence[str], ended: ExplainSettings | None = N
     metrics = results(run.metrics)
     seed = plan.config.seed
     explanations = asyncio.run(explained_answers(opened_run, method, settings))
-    explanations = with_suspects(explanations, settings, seed)
+    explanations = with_suspects(explanations, settings)
     lines = [f"{explanation.encode()}\n" for explanation in explanations]
     write_atomically(run.path / ATTRIBUTION, "".join(lines).encode())
     if metrics:
@@ -72,9 +72,10 @@ async def explained_answers(opened_run: OpenedRun, method: str, settings: Explai
         is_right = scored.utility >= 1
         if is_right == (settings.which == "right") and not scored.failed_calls:
             to_explain.append((line, scored.question))
+    seed = opened_run.plan.config.seed
     gate = asyncio.Semaphore(opened_run.plan.config.concurrency)
 
-    async def explain_answer(line: int, question: str) -> Explained:
+    async def begin(line: int, question: str) -> tuple[Explanation, Explained]:
         async with gate:
             discussion = await discussions.open(method, line)
             replay = Replay(discussion, agents)
@@ -85,15 +86,26 @@ async def explained_answers(opened_run: OpenedRun, method: str, settings: Explai
             by = settings.by
             if by == "auto":
                 by = "counterpart" if discussion.trace.attack else "silence"
-            return await Explanation(replay, opened_run.dataset, by).explain(settings, opened_run.plan.config.seed)
+            explanation = Explanation(replay, opened_run.dataset, by)
+            recorded_tokens = sum(turn.tokens for turn in discussion.trace.turns)
+            return explanation, await explanation.explain(settings, seed, settings.budget * recorded_tokens)
+
+    async def go_on(explanation: Explanation, explained: Explained, further_tokens: float) -> Explained:
+        if explained.finished:
+            return explained
+        async with gate:
+            return await explanation.explain(settings, seed, settings.budget * explained.recorded + further_tokens)
 
     async with agents_of(opened_run) as agents:
         # The first alone: it makes the topologies of all.
-        first_explanation = [await explain_answer(line, question) for line, question in to_explain[:1]]
+        begun = [await begin(line, question) for line, question in to_explain[:1]]
         remaining = to_explain[1 : settings.answers or None]
-        return first_explanation + await asyncio.gather(
-            *(explain_answer(line, question) for line, question in remaining)
-        )
+        begun += await asyncio.gather(*(begin(line, question) for line, question in remaining))
+        # What finished searches have left, the others share.
+        finished = [explained for _, explained in begun if explained.finished]
+        tokens_left = sum(settings.budget * explained.recorded - explained.tokens for explained in finished)
+        further_tokens = tokens_left / max(1, len(begun) - len(finished))
+        return await asyncio.gather(*(go_on(*pair, further_tokens) for pair in begun))
 
 
 def table(explanations: Sequence[Explained], method: str, settings: ExplainSettings) -> ResultTable:
@@ -115,7 +127,8 @@ def table(explanations: Sequence[Explained], method: str, settings: ExplainSetti
     causes = ", ".join(f"{cause} {number:,}" for cause, number in counts.most_common(6))
     # Without an attack nothing was wrongly said: the answer only depends on the turn.
     is_blamed = all(explanation.by == "counterpart" for explanation in explanations)
-    relation = "changed by" if is_blamed else "depend on"
+    relation = "changed by" if is_blamed else "depends on"
+    unfinished = sum(not explanation.finished for explanation in explanations)
     failed = sum(effect.failed for explanation in explanations for effect in explanation.effects)
     turns_asked = sum(explanation.asked for explanation in explanations)
     tokens = sum(explanation.tokens for explanation in explanations)
@@ -125,6 +138,7 @@ def table(explanations: Sequence[Explained], method: str, settings: ExplainSetti
         f"{len(explanations):,} {settings.which} answers of {method} explained; {relation}: {causes or 'none'}.",
         f"{turns_asked:,} turns were asked again, with {tokens:,} tokens: {share:.0%} of the "
         f"explained discussions'. {failed:,} interventions had a failed turn, from which nothing is concluded.",
+        f"explain.budget={settings.budget:g} ended the search in {unfinished:,} answers.",
         f"Sets of suspects hold a culprit with probability {COVERAGE:g}, where failures are alike.",
     ]
-    return ResultTable(("question", "answer", "without", "it would be", "suspects"), rows, notes, names=5)
+    return ResultTable(("question", "answer", relation, "it would be", "suspects"), rows, notes, names=5)

@@ -68,12 +68,28 @@ class Replay:
     ) -> Trace:
         """Holds it with an intervention on turns or messages, named by their ids.
 
-        turns: replaced `by` their honest counterparts (the attack off, the same seed), silence or another sample.
+        turns: replaced `by` their honest counterparts (the attack off, the same seed), silence or another sample. Of an
+            attack in transit also an edge, `<turn> -> <hearer's turn>`, of which the message arrives as sent.
         unheard: a turn, and the message that it does not hear. sent: messages in place of recorded ones.
         """
-        spared = turns if by == "counterpart" else ()
-        intervention = Intervention(self, turns, by, unheard, sent)
+        return await self._hold(Intervention(self, turns, by, unheard, sent))
+
+    async def most_tokens(self, turns: Collection[str], by: By, unheard: tuple[str, str]) -> int:
+        """Returns the tokens that an intervention takes if no turn that it may change stays as it was.
+
+        A turn that has to be asked counts with its recorded tokens. Nothing is asked.
+        """
+        prediction = Prediction(self, turns, by, unheard, {})
+        await self._hold(prediction)
+        return prediction.tokens
+
+    async def _hold(self, intervention: "Intervention") -> Trace:
+        spared = intervention.turns if intervention.by == "counterpart" else ()
         return await self.discussion.hold(intervention, self.discussion.attack.sparing(spared))
+
+    def has_answer(self, turn: Turn, own_messages: Mapping[int, Message]) -> bool:
+        """True for a turn that need not be asked again."""
+        return turn_key(turn, own_messages) in self._answers
 
     async def answer(self, turn: Turn, own_messages: Mapping[int, Message]) -> Message:
         """Returns the message of a turn whose agent has sent `own_messages` before, by round."""
@@ -119,12 +135,33 @@ class Intervention:
         else:
             if id in self.turns and self.by == "sample":
                 turn = replace(turn, seed=derive_seed(turn.seed, "sample"))
-            message = await self.replay.answer(turn, own_messages)
+            message = await self._answer(turn, own_messages)
         own_messages[turn.round] = message
         return TurnResult(message)
 
+    async def _answer(self, turn: Turn, own_messages: Mapping[int, Message]) -> Message:
+        return await self.replay.answer(turn, own_messages)
+
     def close(self, discussion: str) -> None:
         """Does nothing: agents forget every turn at once."""
+
+
+@dataclass
+class Prediction(Intervention):
+    """Counts the tokens of turns that an intervention would ask, as if each of them changed those after it."""
+
+    tokens: int = 0
+
+    async def _answer(self, turn: Turn, own_messages: Mapping[int, Message]) -> Message:
+        if self.replay.has_answer(turn, own_messages):
+            return await super()._answer(turn, own_messages)
+        id = f"{turn.round}/{turn.agent}"
+        recorded_turns = {message.id: message for message in self.replay.discussion.trace.turns}
+        # The discussion may have a turn that was never recorded; the last one stands for it.
+        message = recorded_turns.get(id, self.replay.discussion.trace.turns[-1])
+        self.tokens += message.tokens
+        # With another seed it equals no message that was heard before.
+        return replace(message, id=id, agent=turn.agent, round=turn.round, seed=-1)
 
 
 TurnKey = tuple[Turn, tuple[Message, ...]]

@@ -8,6 +8,7 @@ from experiments.evidence.library import check_web
 from experiments.planning.lock import read_lock
 from experiments.planning.plan import Plan
 from topologies.systems.bdog_scene_graphs import read_blueprints
+from topologies.topology import DECISION_AGENT
 
 
 def check_plan(plan: Plan) -> None:
@@ -77,6 +78,9 @@ def check_comparisons(plan: Plan) -> None:
 def check_attack_phases(plan: Plan) -> None:
     """Raises UserError for an attack that would never begin."""
     attack = plan.config.attack
+    agents = ", ".join(plan.roles.attackable)
+    if DECISION_AGENT in plan.attackers and not plan.roles.team_is_asked:
+        raise UserError(f"attack.agents: none of the methods asks the decision agent; there are {agents}")
     questions = []  # of each attacked phase; None where all questions of a data set are evaluated
     if attack.attacks("evaluate"):
         questions.append(plan.config.data.limit)

@@ -12,8 +12,9 @@ By = Literal["counterpart", "silence", "sample"]
 JOINED = " + "  # between agents that change an answer together
 BY_DECISION = "the decision agent, against the last round's commonest answer"
 NOT_THE_ATTACK = "no honest team of these agents answers otherwise"
-NO_SMALL_SET = "the whole attack alone"
+THE_ATTACK = "the whole attack"
 NO_SINGLE = "no single agent"
+UNKNOWN = "not known"
 Replaced = Literal["turn", "agent", "edge", "attack", "agents", "decision"]
 
 
@@ -40,6 +41,7 @@ class Explained(Record):
 
     group: agents that change the answer together, none of whom can be left out, where no single one does.
     asked: number of turns that were asked again, with their `tokens`; recorded: tokens of the discussion.
+    finished: the budget had room for all interventions of the search. If not, a smaller set may exist.
     suspects: the conformal set of agents by their suspicion.
     """
 
@@ -57,18 +59,22 @@ class Explained(Record):
     recorded: Count
     suspects: tuple[str, ...] = ()
     group: tuple[str, ...] = ()
-    SPARSE: ClassVar[Mapping[str, Any]] = {"group": ()}
+    finished: bool = True
+    SPARSE: ClassVar[Mapping[str, Any]] = {"group": (), "finished": True}
     REMEDY: ClassVar[str] = "remove it, and explain the run again"
 
     @property
     def cause(self) -> str:
-        """The agent, the group, the decision agent, or why there is none."""
+        """The agent, the group, the whole attack, the decision agent, or why there is none."""
         if self.agent or self.group:
             return self.agent or JOINED.join(self.group)
+        of_attack = [effect for effect in self.effects if effect.kind == "attack"]
+        if any(effect.changed for effect in of_attack):
+            return THE_ATTACK
         if any(effect.changed for effect in self.effects if effect.kind == "decision"):
             return BY_DECISION
-        if any(effect.changed for effect in self.effects):
-            return NO_SMALL_SET
+        if not self.finished or any(effect.failed for effect in of_attack):
+            return UNKNOWN
         return NOT_THE_ATTACK if self.by == "counterpart" else NO_SINGLE
 
     @property

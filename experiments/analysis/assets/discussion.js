@@ -129,7 +129,7 @@ function card(conversation, sources, base, turn) {
   const without = why?.turns.filter(([of]) => of === turn.id || of.endsWith(` -> ${turn.id}`)) ?? [];
   const facts = [
     ...without.map(([of, answer, utility, phi]) => [
-      of === turn.id ? REPLACED[why.by] : `Without hearing ${of.split(" -> ")[0]}`,
+      of === turn.id ? REPLACED[why.by] : `${tampered.has(of.split(" -> ")[0]) ? "Hearing, as it was sent," : "Without hearing"} ${of.split(" -> ")[0]}`,
       ...(phi ? [`Shapley value ${phi[0].toFixed(2)}`] : [answered(answer), badge(verdict({ utility }), VERDICTS[verdict({ utility })])])]),
     cites.length ? ["Cites", cites.map((id) => `[${sources.order.indexOf(id) + 1}] ${sources.name(id)}`).join("; ")] : null,
     searches.length ? ["Searches", sources.searches(searches)] : null,
@@ -149,7 +149,7 @@ function card(conversation, sources, base, turn) {
       conversation.stepwise ? `${turn.round}. ` : null,
       make("a", { href: `#${link(base, turn)}` }, turn.agent),
       attacked ? badge("bad", "⚠ attacked") : null,
-      why?.turn === turn.id ? badge("bad", "decisive") : null,
+      why?.turn === turn.id ? badge("bad", why.by === "counterpart" ? "decisive" : "the answer depends on it") : null,
       status === "ok" ? null : badge("bad", status),
       tampered.size ? badge("bad", `heard ${count(tampered.size, "tampered message")}`) : null,
       turn.cut?.length ? badge("warn", "evidence left out") : null,

@@ -15,6 +15,7 @@ from actors.reader.reader import Reader, ReaderSettings
 from experiments.attacks.arguing import Contagion
 from experiments.attacks.attack import Attack
 from experiments.attacks.attack_metrics import Harm
+from experiments.attacks.catalogue import ATTACKS
 from experiments.attacks.kind import AttackContext, AttackKind, AttackSettings, Phase
 from experiments.attacks.persuasion import APPEALS
 from experiments.attacks.poison import PLANTED
@@ -359,7 +360,9 @@ async def test_an_attacker_states_the_appeal_the_confidence_and_the_target_of_it
         ({"agents": [4]}, "attack.agents.* 4"),
         ({"agents": [-1]}, "attack.agents.* -1"),
         ({"agents": ["text_critc"]}, "'text_critic'"),
-        ({"agents": ["decision"]}, "'decision'"),
+        ({"kind": "contagion", "agents": ["decision"]}, "attack=contagion"),
+        ({"kind": "memory", "agents": ["decision"]}, "attack=memory"),
+        ({"kind": "drop", "agents": ["decision"]}, "attack=drop"),
         ({"agents": [0, "text_critic"]}, "attack.agents .*text_critic"),
         ({"number": 0}, "attack.number=0"),
         ({"kind": "collude"}, "attack=collude"),
@@ -370,6 +373,16 @@ def test_an_attack_that_cannot_be_is_refused_in_one_line(settings: dict[str, Any
     with pytest.raises(UserError, match=told) as refused:
         attack(**{"kind": "response", **settings})
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", [kind.name for kind in ATTACKS[1:] if kind.acts_on == "turns" and not kind.spreads])
+async def test_the_decision_agent_can_be_compromised_in_its_own_turn(kind: str) -> None:
+    attackers = ["decision", *([TEAM[0]] if kind == "collude" else [])]
+    trace = await discussed(attack(kind=kind, agents=attackers))
+    assert trace.attacked[-1] == "decision"
+    if trace.target is not None:
+        assert trace.answer in {turn.answer for turn in trace.turns if turn.agent in attackers}
+        assert (trace.answer == trace.target) or kind == "response"
 
 
 def test_success_and_infection_are_by_the_data_sets_own_scoring() -> None:

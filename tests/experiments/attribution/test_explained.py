@@ -20,19 +20,30 @@ from experiments.attribution.opened_run import OpenedRun
 from experiments.attribution.recorded_discussions import RecordedDiscussions
 from experiments.config.setting_groups import ExplainSettings
 from experiments.datasets.item import Dataset, Score
-from experiments.records.attribution import ATTRIBUTION, BY_DECISION, NOT_THE_ATTACK, Effect, Explained, explained
+from experiments.records.attribution import (
+    ATTRIBUTION,
+    BY_DECISION,
+    JOINED,
+    NOT_THE_ATTACK,
+    THE_ATTACK,
+    UNKNOWN,
+    Effect,
+    Explained,
+    explained,
+)
 from experiments.records.recorder import RunFolder
 from run import main
 from tests.support.browser import browser, find
 from topologies.topology import DECISION_AGENT
 
 T = TypeVar("T")
-SMALL = ["data.limit=6", "wandb.mode=disabled", "figures=false", "runtime=inline"]
+SMALL = ["wandb.mode=disabled", "figures=false", "runtime=inline"]
+SENDERS = ("text_critic", "text_logic_expert", "visual_critic", "visual_scientist")
 MARKUP = "<img src=x onerror='window.obeyed=1'>"
 
 
-def ran(output: Path, *words: str) -> RunFolder:
-    assert main(["experiment=full", *words, *SMALL, f"output={output}"]) == 0
+def ran(output: Path, *words: str, questions: int = 6) -> RunFolder:
+    assert main(["experiment=full", *SMALL, f"data.limit={questions}", *words, f"output={output}"]) == 0
     [folder] = output.glob("2*")
     return RunFolder.open(folder)
 
@@ -103,22 +114,24 @@ def test_a_run_explains_answers_at_its_end_and_a_command_explains_all(run: RunFo
     assert 0 < len(found) <= 3
     assert all(each.utility < 1 and each.by == "counterpart" for each in found)
     copy = RunFolder.open(Path(shutil.copytree(run.path.parent, tmp_path / "runs")) / run.name)
-    assert main([f"explain={copy.path}"]) == 0
+    exhaustive = [f"explain={copy.path}", "explain.search=single", "explain.budget=100"]
+    assert main(exhaustive) == 0
     every = list(explained(copy))
     assert len(every) == sum(scored.method == "full" and scored.utility < 1 for scored in copy.scores())
     for each in every:
         traces = {trace.question: trace for trace in copy.traces("evaluate-full")}
         attacked = traces[each.question].attacked
         kinds = [effect.kind for effect in each.effects]
-        assert (kinds.count("turn"), kinds.count("agent")) == (4, 2)
-        assert kinds.count("agents") == (not each.agent), "both together, where neither is enough"
+        assert (kinds.count("attack"), kinds.count("turn"), kinds.count("agent")) == (1, 4, 2)
+        assert each.finished
         assert set(each.culprits) <= set(attacked)
-        assert set(each.suspicion) == set(traces[each.question].agents) == set(each.suspects)  # too few to calibrate
+        speakers = {turn.agent for turn in traces[each.question].turns}
+        assert set(each.suspicion) == speakers == set(each.suspects)  # too few to calibrate
         changed = {effect.of for effect in each.effects if effect.changed}
         assert each.turn in {"", *changed}
         assert not (each.agent and each.group)
         assert set(each.group) in (set(), set(attacked))
-        assert bool(each.agent or each.group) == bool(changed - {f"3/{DECISION_AGENT}"})
+        assert bool(each.agent or each.group) == bool(changed - {f"3/{DECISION_AGENT}", ""})
         assert each.cause
         assert each.recorded > 0
         assert (each.asked > 0) == (each.tokens > 0)
@@ -127,7 +140,7 @@ def test_a_run_explains_answers_at_its_end_and_a_command_explains_all(run: RunFo
     for each in found:
         assert not each.turn or each.turn in {effect.of for effect in by_question[each.question].effects}
     written = (copy.path / ATTRIBUTION).read_bytes()
-    assert main([f"explain={copy.path}"]) == 0
+    assert main(exhaustive) == 0
     assert (copy.path / ATTRIBUTION).read_bytes() == written
 
 
@@ -135,18 +148,70 @@ def test_a_run_explains_answers_at_its_end_and_a_command_explains_all(run: RunFo
 def test_right_answers_by_other_samples_and_values_of_turns(run: RunFolder, tmp_path: Path) -> None:
     copy = RunFolder.open(Path(shutil.copytree(run.path.parent, tmp_path / "runs")) / run.name)
     words = ["explain.which=right", "explain.by=sample", "explain.search=shapley", "explain.orders=4"]
-    assert main([f"explain={copy.path}", *words, "explain.answers=1", "explain.method=full-clean"]) == 0
+    words += ["explain.answers=1", "explain.method=full-clean", "explain.budget=100"]
+    assert main([f"explain={copy.path}", *words]) == 0
     [each] = explained(copy)
     assert each.utility == 1
     assert each.method == "full-clean"
-    assert len(each.effects) == 18
+    assert len(each.effects) == 19, "another sample of the decision agent's turn is tried as well"
     assert all(effect.phi and effect.phi[1] <= effect.phi[0] <= effect.phi[2] for effect in each.effects)
+
+
+@pytest.mark.slow
+def test_a_search_keeps_to_its_budget_and_says_where_it_ended(
+    run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    copy = RunFolder.open(Path(shutil.copytree(run.path.parent, tmp_path / "runs")) / run.name)
+    words = [f"explain={copy.path}", "explain.by=silence", "explain.search=single"]
+    spent = []
+    for budget in (0.2, 1.0, 100.0):
+        assert main([*words, f"explain.budget={budget}"]) == 0
+        every = list(explained(copy))
+        unfinished = [each for each in every if not each.finished]
+        assert f"ended the search in {len(unfinished)} answers" in capsys.readouterr().out
+        assert bool(unfinished) == (budget < 100)
+        assert {each.cause for each in unfinished if not each.effects} <= {UNKNOWN, BY_DECISION}
+        spent.append(sum(each.tokens for each in every))
+        assert spent[-1] <= budget * sum(each.recorded for each in every)
+    assert 0 <= spent[0] < spent[1] < spent[2]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("attack", "causes"),
+    [
+        (["attack=response", "attack.agents=[decision]"], {DECISION_AGENT}),
+        (["attack=drop", f"attack.agents=[{','.join(SENDERS)}]", "attack.share=1"], set(SENDERS)),
+        (["attack=delay", "attack.share=1"], set()),
+        (["attack=poison"], {THE_ATTACK}),
+    ],
+    ids=["decision", "drop", "delay", "poison"],
+)
+def test_what_the_honest_team_answers_decides_whether_an_attack_is_a_cause(
+    attack: list[str], causes: set[str], tmp_path: Path
+) -> None:
+    words = ["attack.clean=true", "explain.answers=12", "explain.budget=100"]
+    run = ran(tmp_path, *attack, *words, questions=12)
+    answers = {}
+    for method in ("full", "full-clean"):
+        for trace in run.traces(f"evaluate-{method}"):
+            answers[method, trace.question] = (trace.answer or "").casefold()
+    every = list(explained(run))
+    assert every
+    for each in every:
+        is_caused = answers["full", each.question] != answers["full-clean", each.question]
+        assert is_caused == (each.cause not in {NOT_THE_ATTACK, BY_DECISION})
+        if is_caused and causes:
+            assert set(each.cause.split(JOINED)) <= causes
+    # Delayed messages need not matter in so few discussions.
+    assert not causes or any(set(each.cause.split(JOINED)) <= causes for each in every)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "named"),
     [
+        (["explain.budget=0"], "explain.budget"),
         (["explain.method=half"], "explain.method"),
         (["explain.orders=1"], "explain.orders"),
         (["explain.by=magic"], "explain.by"),
@@ -291,9 +356,14 @@ class Planted:
         )
         self.discussion = SimpleNamespace(trace=trace, question=Question("q", "Where?"), item=None)
         self.asked: list[Message] = []
+        self.tries = 0
         self._culprits = culprits
 
+    async def most_tokens(self, turns: Collection[str], by: str, unheard: tuple[str, str]) -> int:
+        return 1
+
     async def hold(self, turns: Collection[str], by: str, unheard: tuple[str, str]) -> Trace:
+        self.tries += 1
         honest = {turn.rpartition("/")[2] for turn in turns}
         is_changed = bool(self._culprits) and self._culprits <= honest
         return replace(self.discussion.trace, answer="Bergen" if is_changed else "Oslo")
@@ -314,10 +384,21 @@ async def test_the_smallest_set_is_found_of(
     culprits: set[str], heard: list[str], agent: str, group: tuple[str, ...], cause: str
 ) -> None:
     dataset = SimpleNamespace(score=lambda item, answer: Score(float(answer == "Bergen"), 0.0))
-    planted = Planted(culprits, heard)
-    explanation = Explanation(cast(Replay, planted), cast(Dataset, dataset), "counterpart")
-    explained_answer = await explanation.explain(ExplainSettings(search="single"), seed=0)
-    assert explained_answer.agent == agent
-    assert sorted(explained_answer.group) == sorted(group)
-    assert sorted(explained_answer.cause) == sorted(cause)
-    assert Explained.decode(explained_answer.encode()) == explained_answer
+    for search in ("single", "groups"):
+        planted = Planted(culprits, heard)
+        explanation = Explanation(cast(Replay, planted), cast(Dataset, dataset), "counterpart")
+        explained_answer = await explanation.explain(ExplainSettings(search=search), seed=0, budget=2)
+        assert explained_answer.agent == agent
+        assert sorted(explained_answer.group) == sorted(group)
+        assert sorted(explained_answer.cause) == sorted(cause)
+        assert explained_answer.finished
+        assert Explained.decode(explained_answer.encode()) == explained_answer
+        # The whole attack is tried first; where it changes nothing, nothing else is tried.
+        assert planted.tries > 1 or not culprits
+
+
+async def test_without_tokens_nothing_is_tried_and_nothing_is_concluded() -> None:
+    dataset = SimpleNamespace(score=lambda item, answer: Score(0.0, 0.0))
+    explanation = Explanation(cast(Replay, Planted({"c"})), cast(Dataset, dataset), "counterpart")
+    explained_answer = await explanation.explain(ExplainSettings(), seed=0, budget=0.5)
+    assert (explained_answer.finished, explained_answer.cause) == (False, UNKNOWN)

@@ -81,6 +81,7 @@ def test_without_words_some_experiments_are_named_and_help_lists_all_one_a_line(
         (["experiment=mmqa_prune", "pruning.steps=100000"], "4,000"),
         (["experiment=mmqa_prune", "topology.instances=1000000000"], "topology.instances"),
         (["experiment=mmqa_prune", "attack=response", "attack.agents=[nobody]"], "nobody"),
+        (["experiment=bdog", "attack=response", "attack.agents=[decision]"], "attack.agents"),
         (["experiment=mmqa_prune", "systems.paths=2"], "systems.paths"),
         (["experiment=mmqa_prune", *ENDPOINT, "model.key_env=NO_KEY"], "model.key_env"),
         (["experiment=mmqa_prune", "sweep.seeds=2", "retrieval.gleaning=2"], "retrieval.gleaning"),
