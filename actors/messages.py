@@ -359,11 +359,6 @@ class Message:
     def tokens(self) -> int:
         return self.prompt_tokens + self.completion_tokens
 
-    @property
-    def states_anything(self) -> bool:
-        """True where it has words, an answer or a field. A reply may leave out all that is optional."""
-        return bool(self.content or self.fields or self.answer is not None)
-
     def values(self, field: str) -> tuple[str, ...]:
         """Returns all values of a field of the task's reply. None where the turn failed."""
         return tuple(value for name, value in self.fields if name == field)

@@ -16,14 +16,6 @@ REASON_CHARACTERS = 300
 BROKEN = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError)
 
 
-def is_plain_file(path: Path) -> bool:
-    """True for a regular file: no folder, link, pipe or device. Raises nothing, whatever the path."""
-    try:
-        return stat.S_ISREG(os.lstat(path).st_mode)
-    except (OSError, ValueError):
-        return False
-
-
 def open_plain(path: Path, most_bytes: int) -> BinaryIO:
     """Opens a regular file to be read.
 

@@ -1,29 +1,52 @@
 """Asks for a reply in a form, and once more for the fields that could not be read."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
-from actors.messages import Request
+from actors.messages import Request, Value
 from actors.models import ModelResponse
-from actors.prompting.form import Form
-from actors.prompting.prompt import repair_request
+from actors.prompting.answer_value import is_unfounded
+from actors.prompting.form import FieldFault, Form, quoted
+from actors.prompting.prompt import REPLY_FORM, repair_request
 from actors.prompting.reply import Reading, read_completion
 
 ChangeRequest = Callable[[Request], Request]
 
 
 async def ask_in_form(
-    form: Form, ask: Callable[[ChangeRequest], Awaitable[ModelResponse]]
+    form: Form, ask: Callable[[ChangeRequest], Awaitable[tuple[Request, ModelResponse]]]
 ) -> tuple[list[ModelResponse], Reading | None]:
     """Returns the responses (two where the first one needed a repair) and what was read of them.
 
-    ask: completes the caller's request after the given change. The reading is None where a completion is no reply.
+    ask: completes the caller's request after the given change, and returns both. The reading is None where a completion
+    is no reply.
     """
-    responses = [await ask(lambda request: request)]
-    reply = responses[0].completion
-    reading = read_completion(form, reply)
+    request, response = await ask(lambda request: request)
+    reply = response.completion
+    reading = founded(read_completion(form, reply), form, request)
     # A repair is for the form alone: a call that failed has had its retries.
-    if reading is not None and reading.faults:
-        faults = reading.faults
-        responses.append(await ask(lambda request: repair_request(request, reply.text, form, faults)))
-        reading = reading.repaired_by(form, responses[1].completion)
-    return responses, reading
+    if reading is None or not reading.faults:
+        return [response], reading
+
+    faults = reading.faults
+    _, repair = await ask(lambda request: repair_request(request, reply.text, form, faults))
+    return [response, repair], founded(reading.repaired_by(form, repair.completion), form, request)
+
+
+def founded(reading: Reading | None, form: Form, request: Request) -> Reading | None:
+    """Returns a reading in which a free answer that has nothing to do with its request is a fault.
+
+    An answer may name what only a picture shows.
+    """
+    is_shown = any(picture.image is not None for picture in request.images)
+    if reading is None or form.choices or is_shown:
+        return reading
+    descriptions = [picture.text for picture in request.images]
+    prompt = "\n".join([request.shared, request.own.partition(REPLY_FORM)[0], *descriptions])
+    for field in form.fields:
+        answer = dict(reading.values).get(field.name, "")
+        if field.value is Value.ANSWER and is_unfounded(answer, prompt):
+            fault = FieldFault(field, f"{quoted(answer)} has no word of the question or of the evidence")
+            values = tuple(value for value in reading.values if value != (field.name, answer))
+            reading = replace(reading, values=values, faults=(*reading.faults, fault))
+    return reading

@@ -112,7 +112,7 @@ class RoleAgent:
         abilities = self._abilities
         calls: list[ModelCall] = []
 
-        async def ask(change: ChangeRequest) -> ModelResponse:
+        async def ask(change: ChangeRequest) -> tuple[Request, ModelResponse]:
             # A repair is longer than the first request, so the evidence that was cut from that would not fit.
             nonlocal cut
             request, response, cut = await self._ask(
@@ -123,7 +123,7 @@ class RoleAgent:
             )
             # The text repeats the parts, and travels back with the message.
             calls.append(ModelCall(replace(request, parts=None), response.completion))
-            return response
+            return request, response
 
         responses, reading = await ask_in_form(form_of(turn), ask)
         usage = sum((response.usage for response in responses), Usage())

@@ -4,6 +4,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -21,12 +22,15 @@ MOST_TOKENS = 10**9  # a larger number is no count of tokens
 LEAST_TOKENS = 16  # a smaller number in a message is no size of a prompt
 NUMBER_CHARACTERS = 12
 ROUNDING = 1e-3  # by which a rounded log-probability may lie above 0
-PASSING = (408, 409, 423, 424, 425, 429)  # and every 5xx; at 409, 423 and 424 the server waits for something else
+# And every 5xx. At 409, 423 and 424 the server waits for something else; 420, 498 and 499 are of gateways.
+PASSING = (408, 409, 420, 423, 424, 425, 429, 498, 499)
 TOO_LARGE = 413
 PROMPT_REFUSED = (400, TOO_LARGE, 422)
 NO_CREDIT = "insufficient_quota"
 FILTERED = "content_filter"
 TOO_MANY = "rate_limit_exceeded"
+# The words of gateways for too many requests, in place of a status or next to one that says less.
+LIMIT_NAMED = re.compile(r"rate.?limit|too.?many.?requests|resource.?exhausted|throttl", re.IGNORECASE)
 NUMBER = re.compile(r"(?<![\d.,-])\d{1,3}(?:,\d{3})+(?!\d)|(?<![\d.-])\d+")
 # Names of a normal end, and of a limit, in the protocols that proxies translate; any other end is no normal one.
 ENDED = frozenset(
@@ -36,7 +40,7 @@ CUT_OFF = frozenset(("length", "model_length", "max_tokens", "model_context_wind
 ENGINE_FAILED = ("abort", "error")  # how servers end replies whose engine failed
 NO_ACCESS = "it needs a key with access to this model: key_env names the environment variable that holds it"
 NOT_THERE = "check name, and base_url, which ends with the version: http://host:8000/v1"
-THOUGHTS = ("reasoning_content", "reasoning")  # fields of a message, by servers
+THOUGHTS = ("reasoning_content", "reasoning", "thinking")  # fields of a message, by servers
 ONLY_THOUGHTS = (
     "all of it is in the field of the model's thoughts: start the server without its reasoning parser, or set thinking"
 )
@@ -107,20 +111,25 @@ def read_reply(
             try:
                 return _completion(request, data, headers, body, redact)
             except Unusable as error:
-                return EndpointFault(Why.PASSING, str(error), 200)
+                return EndpointFault(passing_or_limited(str(error)), str(error), 200)
         # From a gateway that had already begun to answer.
-        status = _status_of(data["error"])
+        status = _status_of(data["error"], body)
     return _fault(request, status, headers, data, body, time_s, redact)
 
 
-def _status_of(error: Any) -> int:
+def _status_of(error: Any, body: bytes) -> int:
     """Returns the HTTP status that an error in a response of HTTP 200 names; 500 where it names none."""
+    if passing_or_limited(body.decode(errors="replace")[:READ_CHARACTERS]) is Why.LIMITED:
+        return 429
     if not isinstance(error, dict):
         return 500
-    if TOO_MANY in (error.get("code"), error.get("type")):
-        return 429
-    status = counted(error.get("code"))
+    status = counted(error.get("code")) or counted(error.get("status"))
     return status if 400 <= status < 600 else 500
+
+
+def passing_or_limited(text: str) -> Why:
+    """Returns the kind of a fault that passes, by its words."""
+    return Why.LIMITED if LIMIT_NAMED.search(text) else Why.PASSING
 
 
 def _fault(
@@ -153,7 +162,7 @@ def _fault(
         return EndpointFault(Why.CLOSED, reason, status)
     if status in PASSING or status >= 500:
         wait_s = requested_pause_s(headers, time_s)
-        why = Why.LIMITED if status == 429 or wait_s else Why.PASSING
+        why = Why.LIMITED if status == 429 or wait_s else passing_or_limited(reason)
         return EndpointFault(why, reason, status, wait_s)
 
     parameter = error.get("param")
@@ -198,8 +207,6 @@ def _completion(request: Request, data: Any, headers: Mapping[str, str], body: b
         error = f"the model refused: {redact(str(refusal))}"
     elif content is None and not is_cut_off:  # a reply cut off while the model still thinks has no text
         error = f"the reply has no text (finish_reason {finish})"
-        if any(choice["message"].get(name) for name in THOUGHTS):
-            error += f"; {ONLY_THOUGHTS}"
     reply = "" if error else content or ""
     # In this order, so that no cut leaves half a key.
     text = redact(reply)[:REPLY_CHARACTERS]
@@ -211,6 +218,8 @@ def _completion(request: Request, data: Any, headers: Mapping[str, str], body: b
         stop = "length"
         if not has_ended and not is_cut_off:
             error = f"the reply ended early (finish_reason {finish})"
+    if not text.strip() and not is_cut_off and any(choice["message"].get(name) for name in THOUGHTS):
+        error = "; ".join(filter(None, (error, ONLY_THOUGHTS)))
 
     # Tokens of another text do not belong to this one.
     tokens: Tokens = ()
@@ -268,7 +277,7 @@ def _usage(usage: Any) -> tuple[int, int, int]:
     details = usage.get("prompt_tokens_details")
     # The second name is DeepSeek's.
     cached = details.get("cached_tokens") if isinstance(details, dict) else usage.get("prompt_cache_hit_tokens")
-    return prompt, completion, counted(cached)
+    return prompt, completion, min(counted(cached), prompt)
 
 
 def _sizes(request: Request, error: Mapping[str, Any], text: str) -> tuple[int, int]:
@@ -336,9 +345,10 @@ def shortened(text: str) -> str:
 
 
 def counted(value: Any) -> int:
-    """Returns a whole number as an endpoint states it, such as 20, 20.0 or "20". 0 for an impossible number."""
-    if isinstance(value, str) and len(value) <= NUMBER_CHARACTERS and re.fullmatch(r"[0-9]+(\.0+)?", value):
-        value = float(value)
+    """Returns a whole number as an endpoint states it, such as 20, 20.0, "20" or "1,024". 0 for an impossible one."""
+    if isinstance(value, str) and len(value) <= NUMBER_CHARACTERS:
+        with suppress(ValueError):
+            value = float(value.replace(",", ""))
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= MOST_TOKENS:
         return 0
     return int(value) if value == int(value) else 0

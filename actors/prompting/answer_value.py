@@ -22,6 +22,7 @@ from actors.prompting.safe_text import one_line
 from actors.prompting.words import pattern, words
 
 _MOST_WORDS = 40  # of a statement that an answer is not known; a longer text is an answer
+_LETTERS_OF_A_NAME = 3  # at least; shorter words are in every prompt
 _WORDS_IN_PLACE = 3  # at most, of a statement in place of a text
 # An offer of help, and a confidence.
 _BEHIND = pattern(r"(?<=[.!?])\s+" + OFFER.pattern + r"|[\s,;.|]{0,4}\(\s?confidence:?\s[^()]{1,20}\)\Z")
@@ -41,12 +42,13 @@ _MORE = re.compile(
     r"|\A[^\W\d_][^\d+<>=→]*\s(?:->|=>|→)\s[^\W\d_][^\d+<>=→]*\Z"
 )
 # The kinds of words in a statement about knowing, each named by its first letter.
-_KINDS = ("negation", "evidence", "knowing", "weak", "declines", "unknown", "but", "speaker", "filler", "or")
+_KINDS = ("negation", "evidence", "knowing", "weak", "declines", "unknown", "but", "speaker", "filler", "or", "request")
 _KIND = pattern("|".join(f"(?P<{kind}><not_known.{kind}>)" for kind in _KINDS))
 # A statement that an answer is not known: `unknown` at its end or about the evidence, or a negation with a word of the
 # evidence, of knowing, or (at its end, or of the speaker) of seeing and saying. `The first does not, but the second one
 # does` answers.
 _NOT_KNOWN = re.compile(r"(?<!o)u\Z|(?=.*e).*u|(?!(?!.*s).*b)(?=.*n)(?:.*[ek]|.*w\Z|(?=.*s).*[wd])|\As+n\Z")
+_DENIES = re.compile("[nr]", re.IGNORECASE)
 _OTHER_SCRIPTS = re.compile("|".join(words("not_known", "scripts")))
 _STATED_UNKNOWN = re.compile(
     r"n/?a|null|nil|no answer|tb[ad]|to be (?:announced|determined)|\?+|unknown\s?[,;.:–-].*",
@@ -62,7 +64,8 @@ def read_answer(field: Field, value: str, choices: Sequence[str]) -> Values | Fi
     text = bare(_LEAD_IN.sub("", unwrapped(_BEHIND.sub("", value)), count=1))
     answer = bare(split_support(text)[0])
     unknown = is_unknown(answer)
-    is_sign = 0 < len(text.strip(" ?.…*_`$\"'")) < 3  # which may be an answer
+    signs = text.strip(" ?.…*_`$\"'")  # which may be an answer, as may emoji
+    is_sign = 0 < len(signs) < 3 or "So" in map(unicodedata.category, signs)
     is_form = PLACEHOLDER.fullmatch(value.strip(" `")) and not unknown
     if is_form or (is_blank(text) and not is_sign) or plain(text) == plain(field.name):
         return None
@@ -112,11 +115,39 @@ def is_unknown(answer: str) -> bool:
     if not text.isascii() and len(text) < 10 * _MOST_WORDS and _OTHER_SCRIPTS.search(text.casefold()):
         return True
 
-    letters_and_accents = unicodedata.normalize("NFKD", _OF_THE_WORLD.sub("", text))
+    kinds = _kinds_of(_words_of(_OF_THE_WORLD.sub("", text[: 20 * _MOST_WORDS])))
+    return len(kinds) <= _MOST_WORDS and not _is_title(kinds) and _NOT_KNOWN.search(kinds.casefold()) is not None
+
+
+def is_unfounded(answer: str, prompt: str) -> bool:
+    """True where an answer denies or requests something (`no comment`, `Which club do you mean?`), and has no word of
+    its prompt."""
+    if answer.endswith("?"):
+        return plain(answer) not in plain(prompt)
+    answer_words = _words_of(_OF_THE_WORLD.sub("", answer[: 20 * _MOST_WORDS]))
+    kinds = _kinds_of(answer_words)
+    if len(kinds) < 2 or not _DENIES.search(kinds) or _is_title(kinds):
+        return False
+    names: set[str] = set()
+    for word, kind in zip(answer_words, kinds.casefold(), strict=True):
+        if kind not in "nr" and len(word) >= _LETTERS_OF_A_NAME:
+            names.add(word.casefold())
+    return names.isdisjoint(_words_of(prompt.casefold()))
+
+
+def _words_of(text: str) -> list[str]:
+    """Returns the words of a text, without accents."""
+    letters_and_accents = unicodedata.normalize("NFKD", text)
     without_accents = "".join(mark for mark in letters_and_accents if not unicodedata.combining(mark))
-    kinds = "".join(map(_kind_of, _WORD.findall(without_accents[: 20 * _MOST_WORDS])))
-    is_title = "X" in kinds and kinds.isupper()
-    return len(kinds) <= _MOST_WORDS and not is_title and _NOT_KNOWN.search(kinds.casefold()) is not None
+    return _WORD.findall(without_accents)
+
+
+def _kinds_of(text_words: Sequence[str]) -> str:
+    return "".join(map(_kind_of, text_words))
+
+
+def _is_title(kinds: str) -> bool:
+    return "X" in kinds and kinds.isupper()
 
 
 def _kind_of(word: str) -> str:
@@ -136,4 +167,4 @@ def is_unstated(text: str) -> bool:
     text_words = re.findall(r"\w+", text.casefold())
     if len(text_words) > _WORDS_IN_PLACE or not is_unknown(text):
         return False
-    return "e" not in "".join(map(_kind_of, text_words)).casefold()
+    return "e" not in _kinds_of(text_words).casefold()

@@ -34,7 +34,7 @@ def likelihoods(form: Form, reply: Message, completion: Completion) -> tuple[tup
         if logs:
             is_free = field.value is Value.ANSWER and not form.choices
             number = len(logs) if is_free else 1
-            shares.append((field.name, exp(sum(logs) / number)))
+            shares.append((field.name, min(1.0, exp(sum(logs) / number))))
     return tuple(shares)
 
 

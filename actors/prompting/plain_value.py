@@ -27,10 +27,12 @@ SENTENCE_ENDS = re.compile(
 # Lines that are no part of the value above them: `---`, notes and offers of help.
 ENDS_A_VALUE = pattern(r"[\s|:+=_*~-]{3,}\Z|\W{0,4}(?:confidence\W{0,4}[:：]|<remarks.chatter>\b)")
 OFFER = pattern(r"\W{0,4}<remarks.offer>\b.*")
-THE_ANSWER_IS = re.compile(
-    r"(?:^|(?<=[\s,;(]))(?:(?:the|my|our)\s(?:final\s|correct\s|right\s|best\s|most likely\s)?(?:answer|choice|option)"
-    r"\s(?:to (?:the|this|your) question\s)?(?:is|would be)\s?[:：]?"
-    r"|(?:I|we)\s(?:choose|pick|select)(?=\s(?:option\s|choice\s)?\(?(?-i:[A-Z])\b))\s+(?=[^\n])",
+THE_ANSWER_IS = pattern(
+    r"(?:^|(?<=[\s,;(]))(?:(?:the|my|our)\s(?:final\s|correct\s|right\s|best\s|most likely\s)?"
+    r"(?:answer|choice|option|pick)\s(?:to (?:the|this|your) question\s)?(?:is|would be)\s?[:：]?"
+    r"|<names.Answer>\s<names.is>\s?[:：]?"
+    r"|(?:I|we)(?:'d|'ll|\swould|\swill)?\s(?:choose|pick|select|say|go with)"
+    r"(?=\s(?:option\s|choice\s)?\(?(?-i:[A-Z])\b))\s+(?=[^\n])",
     re.IGNORECASE | re.MULTILINE,
 )
 # The other way round: `Bergen is the answer`.

@@ -23,7 +23,7 @@ from actors.prompting.words import pattern, words
 # A line that begins with a name: `**Final answer:** ...`, `2. My answer is: ...`, `| Answer | ... |`.
 _LABEL = re.compile(
     r"(?P<marks>[\W_]{0,16}+(?:\d{1,2}[.)][\W_]{0,8}+)?)(?P<name>[^\W\d_][^:：﹕=→|\n\"']{0,60}?)[\s*_`]*"
-    r"(?:(?:[:：﹕]|=(?!=)|->|=>|→|(?<=[*_\s])[–—-](?=\s)|\|(?=[^|]*\|\s*\Z))[*_`]*(?P<value>.*)|\Z)"
+    r"(?:(?:[:：﹕\t]|=(?!=)|->|=>|→|(?<=[*_\s])[–—-](?=\s)|\|(?=[^|]*\|?\s*\Z))[*_`]*(?P<value>.*)|\Z)"
 )
 # A head of several cells, a rule and one row.
 _TABLE = re.compile(r"^\|(?P<head>[^|\n]+\|[^\n]+)\|\s*\n\|[\s:|-]+\|\s*\n\|(?P<row>[^\n]+)\|\s*\Z", re.MULTILINE)
@@ -39,6 +39,15 @@ _WITH_SHARE = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _SHARE_AT_END = re.compile(r"\(confidence:?\s([^()]{1,20})\)\s*\Z", re.IGNORECASE)
+# `Ergebnis: B`, `Solution: B`. A solution in words leads to an answer, and may be none.
+_RESULT = pattern(
+    r"^[\s>*_#-]{0,8}(?:<names.before>\s)?(?:<names.result>|<names.conclusion>(?=\W{1,8}(?-i:[A-Z])\W{0,4}$))"
+    r"[*_]{0,3}\s?[:：=](?!=)",
+    re.IGNORECASE | re.MULTILINE,
+)
+# `["B"]`, `## B`: marks around a value alone in a reply.
+_QUOTED = re.compile(r"\A[\[({]\s*([\"'])([^\"'\n]{1,200})\1\s*[\])}]\Z")
+_HEADING_MARKS = re.compile(r"\A(?:#{2,6}|>{1,6})\s++")
 _BETWEEN_OBJECTS = " ,\n]`"
 _SHORT_WORDS = 6
 # Marks and words of a label or a sentence, in Chinese too.
@@ -158,7 +167,7 @@ def find_fields(text: str, form: Form, full_form: Form, cut_off: bool = False) -
         text = names.tags_as_labels(names.table_as_labels(text))
         preamble, field_texts = fields_in_lines(text, names)
         if not cut_off and _missing(form, field_texts):
-            apart = labels(form.fields).labels_apart(text, form.fields)
+            apart = labels(form.fields).labels_apart(_RESULT.sub(f"{FieldKind.ANSWER}:", text), form.fields)
             if apart != text:
                 preamble, field_texts = fields_in_lines(apart, names)
 
@@ -281,7 +290,8 @@ def field_in_sentences(text: str, form: Form, field: Field) -> FieldText | None:
     if not lines or not (field.values or field.value is Value.ANSWER):
         return None
     if field.value is Value.ANSWER:
-        first_line = lines[0]
+        first_line = _QUOTED.sub(r"\2", _HEADING_MARKS.sub("", lines[0]))
+        lines[0] = first_line
         is_short = (
             len(lines) == 1 and len(first_line.split()) <= _SHORT_WORDS and not _NO_BARE_ANSWER.search(first_line)
         )

@@ -85,8 +85,8 @@ class Judge:
         enforced = is_enforced(self._replies, self._abilities)
         request = grading_request(item, answer, enforced, rubric)
 
-        async def ask(change: ChangeRequest) -> ModelResponse:
-            return await self._complete(change(request))
+        async def ask(change: ChangeRequest) -> tuple[Request, ModelResponse]:
+            return request, await self._complete(change(request))
 
         responses, reading = await ask_in_form(rubric.form, ask)
         completions = [response.completion for response in responses]

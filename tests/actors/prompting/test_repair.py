@@ -1,8 +1,10 @@
 """A repair shows the reply as it was, says what could not be read and why, and asks for that alone."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from actors.agents.role_agent import RoleAgent
 from actors.messages import (
@@ -10,11 +12,13 @@ from actors.messages import (
     Completion,
     Field,
     FieldKind,
+    Kind,
     Message,
     Modality,
     Question,
     Request,
     Role,
+    Source,
     Status,
     Task,
     Turn,
@@ -201,3 +205,41 @@ async def test_what_a_repair_took_is_told_apart() -> None:
     assert message.repair_tokens == 32
     message, _ = await taken(TURN, "Enough: no\nSub-question: Who?")
     assert message.repair_tokens == 0
+
+
+ASKED = Question(
+    "q", "Which sign hangs at the gate?", evidence=(Source("1", "1", Kind.TEXT, "Gate", "It bans parking."),)
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_asked_again"),
+    [
+        ("no comment", True),
+        ("not a human", True),
+        ("a lie", True),
+        ("I must decline", True),
+        ("requires further study", True),
+        ("Which town do you mean?", True),
+        ("no parking", False),
+        ("No Trespassing", False),
+        ("Who's There?", True),
+        ("none", False),
+        ("trespassing", False),
+    ],
+)
+async def test_an_answer_that_denies_or_requests_and_has_no_word_of_the_prompt_is_asked_again(
+    answer: str, is_asked_again: bool
+) -> None:
+    turn = replace(TURN, question=ASKED, task=None)
+    replies = [f"Answer: {answer}", "Answer: No Parking"][: 1 + is_asked_again]
+    message, _ = await taken(turn, *replies)
+    assert message.answer == replies[-1].removeprefix("Answer: ")
+
+
+async def test_an_answer_that_denies_may_name_what_a_picture_shows(tmp_path: Path) -> None:
+    Image.new("RGB", (8, 8)).save(tmp_path / "gate.png")
+    picture = Source("2", "2", Kind.IMAGE, "Gate", "", str(tmp_path / "gate.png"))
+    turn = replace(TURN, question=replace(ASKED, evidence=(picture,)), task=None)
+    message, _ = await taken(turn, "Answer: do not enter")
+    assert message.answer == "do not enter"
