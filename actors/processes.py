@@ -10,6 +10,8 @@ from pathlib import Path
 
 import psutil
 
+from actors.secrets import hide
+
 # Of `ended`: how long it waits, and how often it looks.
 WAIT_S = 5.0
 POLL_S = 0.05
@@ -87,6 +89,12 @@ def low_limits() -> str:
         if most != resource.RLIM_INFINITY and (usual is None or most < usual):
             low.append(f"`ulimit -{option}` allows {most // UNITS.get(option, 1):,} {WORDS[option]}")
     return f"{' and '.join(low)}, which may be too few: start it in a shell that allows more" if low else ""
+
+
+def begin_program() -> None:
+    """Readies a process of the program: garbage is collected rarely, and keys that are read leave its environment."""
+    collect_rarely()
+    hide()
 
 
 def collect_rarely() -> None:

@@ -16,14 +16,23 @@ KEY_CHARACTERS = 12
 
 _by_variable: dict[str, str] = {}
 _forms: dict[str, bytes] = {}
+_leave_environment = False
+
+
+def hide() -> None:
+    """Has `take` remove keys from the environment. The program does so, and not the functions that a notebook calls."""
+    global _leave_environment
+    _leave_environment = True
 
 
 def take(variables: Iterable[str]) -> None:
-    """Moves the values of environment variables here, for `secret`. Child processes do not inherit them."""
+    """Keeps the values of environment variables, for `secret`. After `hide`, child processes do not inherit them."""
     for variable in variables:
-        value = os.environ.pop(variable, None)
+        value = os.environ.get(variable)
         if value is not None:
             keep({variable: value})
+            if _leave_environment:
+                del os.environ[variable]
 
 
 def keep(values: Mapping[str, str]) -> None:

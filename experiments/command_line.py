@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from actors.errors import ClusterError, UserError, visible
-from actors.processes import collect_rarely
+from actors.processes import begin_program
 from actors.runtime import head
 from actors.signals import Ending, Unbroken
 from experiments.commands import as_called, call, command, keep_overview
@@ -47,7 +47,7 @@ def main(arguments: list[str]) -> int:
         check_installed()
         if not config.dry_run:
             check_machine(config)
-        if config.uses_ray:
+        if config.uses_ray and not _is_finished(config):
             # It starts, or the cluster is tried, while everything below is imported and checked.
             head.begin(config.ray.address)
         from experiments.runner import prepare
@@ -68,9 +68,13 @@ def main(arguments: list[str]) -> int:
         head.give_up()
 
 
+def _is_finished(config: Config) -> bool:
+    """True for a resumed run that has its result, and may have nothing left to ask."""
+    return config.resume is not None and os.path.isfile(Path(config.resume, config.result_file))
+
+
 def _in_folder(config: Config, work: Callable[[Any], bool], arguments: list[str]) -> int:
     """Runs an experiment or a sweep in its folder. What ends it early is printed in one line, with how to resume."""
-    from actors.runtime.remote import reason
     from experiments.config.references import resumption
     from experiments.records import sinks
     from experiments.records.run_files import discard, disk_failure
@@ -113,6 +117,9 @@ def _in_folder(config: Config, work: Callable[[Any], bool], arguments: list[str]
                 discard(folder.path, new_folders)
             raise
         logging.exception("the run failed")
+        # It imports Ray, which a finished run does without.
+        from actors.runtime.remote import reason
+
         return _failed(f"{reason(error)}; the traceback is in {folder.log}{resume}", 1)
     for line in failures.lines:
         print(visible(as_called(line)))
@@ -150,7 +157,7 @@ def script(report: int | None = None) -> None:
     report: a file descriptor that gets `outcome` as JSON at the end.
     """
     # From the first import on: these make hardly any garbage either.
-    collect_rarely()
+    begin_program()
     ending.install()
     try:
         code = main(sys.argv[1:])

@@ -2,8 +2,10 @@
 
 import os
 import re
+import shutil
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -47,6 +49,21 @@ hypothesis_settings.load_profile("busy machine")
 LONG = """test_smoke.py test_sweep.py test_cluster.py test_planted.py test_run.py test_run_models.py test_data_sets.py
 test_systems.py test_guide.py test_received_folder.py test_defences.py test_shared_run.py test_twins.py
 test_unused.py""".split()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Has all that tests and their processes put into TMPDIR end with them, such as W&B's files of killed runs.
+
+    `tmp_path` stays where pytest has it.
+    """
+    # pytest-xdist's workers share the folder of the process that starts them.
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        return
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
+    folder = tempfile.mkdtemp(prefix="tests-")
+    os.environ["TMPDIR"] = folder
+    tempfile.tempdir = None
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 @pytest.fixture(scope="session")

@@ -250,10 +250,18 @@ def _outline(trace: Trace, place: int) -> Entry:
         "cut": len([turn for turn in trace.turns if turn.cut]),
         "tampered": len([turn for turn in trace.turns if turn.tampered]),
     }
-    if trace.attack or trace.attacked:
+    if is_attacked(trace):
         outline["attack"] = trace.attack or "attacked"
     # Zeros are left out to keep the index small; the page takes a missing value as zero.
     return {name: value for name, value in outline.items() if value or name == "turns"}
+
+
+def is_attacked(trace: Trace) -> bool:
+    """True for a discussion with a compromised agent, or with messages or sources of an attacker.
+
+    An attack on a team's agents leaves a method that asks none of them as it is.
+    """
+    return bool(trace.attacked) or trace.planted > 0 or any(turn.tampered for turn in trace.turns)
 
 
 def packed(value: Any) -> str:

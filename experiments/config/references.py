@@ -23,6 +23,7 @@ from experiments.config.config import Config
 from experiments.config.keys import AXES, POINTS, check_key, declared, set_by
 from experiments.evidence.retrieval_settings import SERPER_KEY
 from experiments.records.start import program
+from experiments.records.tracking import WANDB_KEY
 
 OF_RUNS = ("autogen_agentchat", "lancedb", "ray", "sklearn", "torch", "wandb")  # not needed to read results
 LIBRARIES = {"vllm": "vllm", "encoders": "sentence_transformers", "hub": "datasets"}  # by the project's extras
@@ -155,9 +156,9 @@ def check_outside(folder: Path) -> None:
 def keys_of(config: Config) -> list[str]:
     """Returns the values of the environment variables that hold keys of a configuration, and of its sweep's trials.
 
-    From then on they are in `actors.secrets` and not in the environment, which child processes inherit.
+    From then on `actors.secrets` has them, and that of W&B.
     """
-    variables = {SERPER_KEY}
+    variables = {SERPER_KEY, WANDB_KEY}
     variables |= {leaf.value for leaf in leaves(config) if _is_key_env(leaf)}
     take(variables)
     keys = [(secret(variable) or "").strip() for variable in sorted(variables)]

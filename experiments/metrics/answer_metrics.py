@@ -7,6 +7,7 @@ the exact match that M3Prune reports is the lenient one by containment.
 import re
 import string
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from math import fsum
 
@@ -15,6 +16,7 @@ from scipy.optimize import linear_sum_assignment
 
 from topologies.answers import ARTICLES, NUMBER_WORDS, wording
 
+MOST_SPANS = 2**14
 PATH_METRICS = ("path_precision", "path_recall", "edge_precision", "edge_recall")
 
 Names = tuple[str, ...]
@@ -101,6 +103,7 @@ def _bag_f1(bag: set[str], gold_bag: set[str]) -> float:
     return 2 * common / (len(bag) + len(gold_bag))
 
 
+@lru_cache(MOST_SPANS)  # agents repeat each other's answers, and resuming a run scores all of them again
 def _span(text: str) -> str:
     """Normalises a span. One that would be empty ("A", "The") is in lower case instead."""
     return normalise(text) or text.strip().lower()

@@ -38,6 +38,7 @@ from experiments.records.records import LearningStep, Scored, decode_trace, enco
 from experiments.records.run_files import check_plain, read_json, read_whole, write_atomically
 
 SCORES = "scores.jsonl"
+OVERVIEW = "overview.json"  # of a run that has ended well, for the viewer's list
 TIMINGS = "timings"  # the folder of `timings.py`'s files
 TURNS = "turns"  # of `turn_log.py`'s
 TURN_BYTES = 2**16  # a longer file of turns is compressed

@@ -28,6 +28,7 @@ import psutil
 
 from actors.errors import UserError
 from actors.messages import Usage
+from actors.secrets import secret
 from actors.settings import setting
 from experiments.records.recorder import RunFolder
 
@@ -38,6 +39,7 @@ log = logging.getLogger(__name__)
 
 FINISH_S, STOP_S = 120.0, 10.0  # seconds for W&B to store or upload at the end of a run: a good one, any other
 TEARDOWN_S = 2.0  # seconds for W&B's service to end after a failure
+WANDB_KEY = "WANDB_API_KEY"  # environment variable of the account's key
 SERVICE = "wandb-core"  # the process that works for W&B
 AXIS = "/total_steps"
 MOST_ROWS = 5_000  # of the table of discussions; W&B shows 10,000 rows of a table at most
@@ -68,7 +70,7 @@ class WandbSettings:
 
     def check_key(self) -> None:
         """Raises UserError where runs are to be uploaded without a key: W&B would write nothing anywhere."""
-        if self.mode != "online" or os.environ.get("WANDB_API_KEY"):
+        if self.mode != "online" or secret(WANDB_KEY):
             return
 
         host = urlsplit(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).hostname or ""
@@ -89,7 +91,7 @@ class Tracker:
     """One W&B run, named by the run folder, so that a resumed run continues it. As a context manager, it finishes it.
 
     `disabled` sends nothing and does not import W&B. `on_step` receives every training step as well. `trial_id` is the
-    id of a trial of a sweep, whatever ids the environment names.
+    id of a trial of a sweep, whatever ids the environment names. With `waits`, W&B is started by the first call.
 
     problem: the reason why W&B lacks a part of the run, in one line with the remedy; empty where it has all.
     """
@@ -101,6 +103,8 @@ class Tracker:
         settings: WandbSettings,
         trial_id: str | None = None,
         on_step: Callable[[Mapping[str, Any]], None] = lambda step: None,
+        *,
+        waits: bool = False,
     ) -> None:
         self.problem = ""
         self._on_step = on_step
@@ -108,10 +112,12 @@ class Tracker:
         self._calls: queue.SimpleQueue[tuple[str, Callable[[wandb.Run], object]] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._axes: set[str] = set()
+        self._waiting: threading.Thread | None = None
         if settings.mode != "disabled":
             start = functools.partial(_start, path, dict(config), settings, trial_id)
-            self._thread = threading.Thread(target=self._work, args=(start,), name="tracking", daemon=True)
-            self._thread.start()
+            self._waiting = threading.Thread(target=self._work, args=(start,), name="tracking", daemon=True)
+            if not waits:
+                self._begin()
 
     def __enter__(self) -> Self:
         return self
@@ -144,12 +150,14 @@ class Tracker:
 
     def finish(self, exit_code: int = 0) -> None:
         """Ends the W&B run within the time that it has. Does nothing when called again."""
-        self._call("finish", lambda run: run.finish(exit_code=exit_code))
-        self._calls.put(None)
-        thread, self._thread = self._thread, None
+        thread = self._thread
+        self._thread = None
+        self._waiting = None
         if thread is None:
             return
 
+        self._calls.put(("finish", lambda run: run.finish(exit_code=exit_code)))
+        self._calls.put(None)
         wait_s = STOP_S if exit_code else FINISH_S
         thread.join(wait_s)
         hangs = thread.is_alive()
@@ -162,7 +170,14 @@ class Tracker:
             teardown.start()
             teardown.join(TEARDOWN_S)
 
+    def _begin(self) -> None:
+        if self._waiting is not None:
+            self._thread = self._waiting
+            self._waiting = None
+            self._thread.start()
+
     def _call(self, what: str, call: Callable[[wandb.Run], object]) -> None:
+        self._begin()
         if self._thread is not None:  # else nothing takes calls, and a disabled run would collect them
             self._calls.put((what, call))
 
@@ -200,6 +215,8 @@ def _start(path: Path, config: dict[str, Any], settings: WandbSettings, trial_id
     os.environ.setdefault("WANDB_ERROR_REPORTING", "false")
     # Some messages ignore the settings below.
     os.environ.setdefault("WANDB_SILENT", "true")
+    # The environment, which W&B's processes inherit, no longer has it.
+    api_key = secret(WANDB_KEY) if settings.mode == "online" else None
     # Imported late: it is slow to import, and `disabled` runs do without it.
     import wandb
 
@@ -215,7 +232,13 @@ def _start(path: Path, config: dict[str, Any], settings: WandbSettings, trial_id
         resume="allow",
         # A sweep's process has one run after another.
         reinit="create_new",
-        settings=wandb.Settings(silent=True, console="off", disable_git=True, disable_code=True),
+        settings=wandb.Settings(
+            api_key=api_key,
+            silent=True,
+            console="off",
+            disable_git=True,
+            disable_code=True,
+        ),
     )
 
 

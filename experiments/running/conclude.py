@@ -15,7 +15,7 @@ from experiments.planning.lock import departures, plan_lock, read_lock
 from experiments.planning.plan import Plan
 from experiments.planning.topologies import compared_pairs
 from experiments.records import sinks, usage
-from experiments.records.recorder import RunFolder
+from experiments.records.recorder import OVERVIEW, RunFolder
 from experiments.records.tracking import Tracker
 from experiments.running.figure_process import FigureProcess
 
@@ -43,8 +43,9 @@ def timed(config: Config) -> bool:
     return config.concurrency == 1 and not config.completions.reuse
 
 
-def _draws_as_before(config: Config, folder: RunFolder) -> bool:
-    return read(folder.config).figures == config.figures
+def _is_sent(config: Config, saved: Config, folder: RunFolder) -> bool:
+    """True for a run that ended well once, with the same settings of W&B, which has all of it then."""
+    return saved.wandb == config.wandb and (folder.path / "wandb").is_dir() and (folder.path / OVERVIEW).is_file()
 
 
 def conclude(
@@ -105,9 +106,12 @@ def conclude(
     has_figures = config.figures.kind or (config.figures.kind is None and not trial)
     # A resumed run that asked nothing has them: `report=` makes them again. The report is the last to be written.
     is_drawn = bool(figures) or not has_figures
-    if config.resume and not is_new and is_drawn and folder.report.is_file() and _draws_as_before(config, folder):
-        tracker.summary(metrics, figures, total_usage)
-        return metrics, total_usage, run_notes.inconclusive(metrics)
+    if config.resume and not is_new and is_drawn and folder.report.is_file():
+        saved = read(folder.config)
+        if saved.figures == config.figures:
+            if not _is_sent(config, saved, folder):
+                tracker.summary(metrics, figures, total_usage)
+            return metrics, total_usage, run_notes.inconclusive(metrics)
 
     figures = []
     if has_figures:

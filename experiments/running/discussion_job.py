@@ -74,13 +74,13 @@ class DiscussionJob(Job):
                     inputs.check_questions(plan, dataset)
                 inputs.check_room([Path(config.output), cache], plan.processes + bool(plan.learners))
         with (
-            Tracker(folder.path, asdict(config), config.wandb) as tracker,
+            Tracker(folder.path, asdict(config), config.wandb, waits=bool(config.resume)) as tracker,
             FigureProcess(folder, config.figures.style) as drawing,
         ):
             # The recorder first: a folder that is in use is refused before any process is started.
             with Recorder(folder, self.scoring(plan, dataset)) as recorder, Progress() as progress:
                 if self.has_all_records(plan, recorder, dataset):
-                    titles_of: TitlesOf = inputs.open_evidence(plan, dataset, cache, progress).store.titles
+                    titles_of = self._titles_of(plan, dataset, cache)
                 else:
                     titles_of = self._hold(
                         plan,
@@ -98,6 +98,10 @@ class DiscussionJob(Job):
     def has_all_records(self, plan: Plan, recorder: Recorder, dataset: Dataset) -> bool:
         """True for a resumed run that has nothing left to ask, so that no process is started. Never by default."""
         return False
+
+    def _titles_of(self, plan: Plan, dataset: Dataset, cache: Path) -> TitlesOf:
+        """Returns a look-up of titles that opens the index at its first use, which takes seconds."""
+        return lambda ids: inputs.open_evidence(plan, dataset, cache).store.titles(ids)
 
     def _hold(
         self,

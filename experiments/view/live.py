@@ -10,19 +10,22 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from io import BytesIO
+from itertools import islice
 from pathlib import Path
 from threading import Lock
 from typing import Any, BinaryIO
 
 from actors.errors import UserError
 from experiments.analysis.agreement import agreement, concluded
-from experiments.analysis.embedded import DiscussionGroup, Entry, scored_entry, timed
+from experiments.analysis.embedded import DiscussionGroup, Entry, is_attacked, scored_entry, timed
 from experiments.config.saved import read
 from experiments.records import jsonl
 from experiments.records.jsonl import DAMAGED
 from experiments.records.recorder import SCORES, RunFolder
 from experiments.records.records import Scored, decode_trace, encode_trace
 from experiments.records.timings import of_trace
+
+MOST_TRACES = 5  # of a method, in which an attack on messages that hits few of them shows
 
 
 class LiveRun:
@@ -35,6 +38,7 @@ class LiveRun:
         self._entries: list[Entry] = []
         self._counts: dict[str, int] = {}
         self._traces: dict[str, LineIndex] = {}
+        self._attacked: dict[str, bool] = {}
         attack = read(run.config).attack
         self._attack = "" if attack.kind == "none" else attack.kind
 
@@ -89,6 +93,7 @@ class LiveRun:
         if version != self._scores.version:
             self._entries = []
             self._counts = {}
+            self._attacked = {}
 
         for line in lines:
             try:
@@ -109,9 +114,16 @@ class LiveRun:
                 "failed": scored.failed_turns,
                 "cut": scored.cut_turns,
             }
-            if scored.attack_success is not None:
+            if self._attack and self._is_attacked(scored.method):
                 entry["attack"] = self._attack
             self._entries.append(entry)
+
+    def _is_attacked(self, method: str) -> bool:
+        """True where an attack reaches the discussions of a method, by the first of them: scores do not tell."""
+        if self._counts[method] <= MOST_TRACES and not self._attacked.get(method):
+            traces = self.run.traces(f"evaluate-{method}")
+            self._attacked[method] = any(is_attacked(trace) for trace in islice(traces, MOST_TRACES))
+        return self._attacked[method]
 
     def _file(self, group: str) -> Path:
         self._read_scores()  # which name the groups

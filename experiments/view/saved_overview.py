@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from experiments.records.checkpoint import LEARNING
-from experiments.records.recorder import SCORES, RunFolder
+from experiments.records.recorder import OVERVIEW, SCORES, RunFolder
 from experiments.records.records import Count, Record
 from experiments.records.run_files import write_atomically
 from experiments.records.start import STARTS
@@ -13,7 +13,6 @@ from experiments.records.trials import RESULTS
 from experiments.records.usage import USAGE
 from experiments.view.state import FINISHED
 
-OVERVIEW = "overview.json"
 COUNTED = {"config.yaml", STARTS, USAGE, SCORES, RESULTS, LEARNING}
 FileState = tuple[str, int, int]  # path, size, and date in nanoseconds
 

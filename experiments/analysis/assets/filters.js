@@ -8,8 +8,8 @@ const FACETS = {
   result: (entry, chosen) => (chosen === "none" ? entry.answer == null : verdict(entry) === chosen),
   attack: (entry, chosen) => ({
     attacked: entry.attack !== undefined,
-    fooled: entry.fooled === true,
-    resisted: entry.fooled === false,
+    fooled: entry.attack !== undefined && entry.fooled === true,
+    resisted: entry.attack !== undefined && entry.fooled === false,
     clean: entry.attack === undefined,
   })[chosen],
   trouble: (entry, chosen) => entry[chosen] > 0,

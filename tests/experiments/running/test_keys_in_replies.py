@@ -4,6 +4,7 @@ import re
 from contextlib import redirect_stdout
 from io import StringIO
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -11,7 +12,7 @@ from actors.backends.redaction import keep_secret, without_keys
 from actors.messages import Message, Status
 from run import main
 from tests.support.endpoint import Asked, Server, Told, completion, serving
-from tests.support.sessions import folder_of
+from tests.support.sessions import begin, folder_of
 
 KEY = "sk-of-the-tests-0123456789abcdef"
 BEGIN, END = KEY[:9], KEY[9:]
@@ -61,9 +62,49 @@ def test_no_record_and_no_cache_holds_a_key_that_reading_joins(run_folder: Path)
     names = {path.name for path in run_folder.rglob("*")}
     assert {"scores.jsonl", "judgements.jsonl", "evaluate-full.jsonl"} <= names
     assert "[key]" in (run_folder / "scores.jsonl").read_text()
-    bare = re.sub(r"\W", "", KEY).encode()
     for path in (file for file in run_folder.parent.rglob("*") if file.is_file()):
-        assert bare not in re.sub(rb"\W", b"", path.read_bytes()), path
+        assert not holds_key(path.read_bytes()), path
+
+
+def holds_key(content: bytes) -> bool:
+    return re.sub(r"\W", "", KEY).encode() in re.sub(rb"\W", b"", content)
+
+
+@pytest.mark.ray
+def test_a_judged_sweep_over_ray_writes_no_key_into_folders_logs_or_the_terminal(tmp_path: Path) -> None:
+    """The files of Ray are read while the judge is asked: a sweep that ends well leaves none."""
+    asked = 0
+    ray_files: dict[str, bool] = {}
+    with TemporaryDirectory(dir="/tmp") as short_folder:
+
+        async def quote(request: Asked) -> Told:
+            nonlocal asked
+            if request.path.endswith("/models"):
+                return Told({"data": [{"id": "m"}]})
+            form = FORMS[asked % len(FORMS)]
+            apart = APART[asked // len(FORMS) % len(APART)]
+            asked += 1
+            if b"Grade" in request.content:
+                for path in (file for file in Path(short_folder).rglob("*") if file.is_file()):
+                    ray_files[path.name] = holds_key(path.read_bytes())
+            return Told(completion(form.format(f"{BEGIN}{apart}{END}")))
+
+        server = Server(quote)
+        with serving(server):
+            words = ["experiment=mmqa_prune", "data.limit=3", "methods=[single,full]", "figures=false"]
+            words += ["sweep.seeds=2", "failures.share=1", f"output={tmp_path}", "model=openai", "judge=openai"]
+            for model in ("model", "judge"):
+                words += [f"{model}.base_url={server.base_url}", f"{model}.name=m", f"{model}.key_env=SWEEP_KEY"]
+            process = begin(*words, SWEEP_KEY=KEY, RAY_TMPDIR=short_folder)
+            printed, error = process.communicate(timeout=600)
+    assert process.returncode == 0, printed + error
+    assert "raylet.out" in ray_files
+    assert not any(ray_files.values()), ray_files
+    assert not holds_key((printed + error).encode())
+    judgements = list(tmp_path.rglob("judgements.jsonl"))
+    assert len(judgements) == 2
+    for path in (file for file in tmp_path.rglob("*") if file.is_file()):
+        assert not holds_key(path.read_bytes()), path
 
 
 def test_a_record_keeps_all_but_the_key() -> None:

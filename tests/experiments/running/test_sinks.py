@@ -46,14 +46,20 @@ def test_an_output_that_fails_is_named_in_the_last_lines_and_made_again(
 def test_a_resumed_run_that_asks_nothing_prints_its_table_and_keeps_its_report(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["experiment=mmqa_prune", *TINY, "figures=false", "wandb.mode=disabled", f"output={tmp_path}"]
+    words = ["experiment=mmqa_prune", *TINY, "figures=false", f"output={tmp_path}"]
     assert main(words) == 0
     folder = run_folder(tmp_path)
     made = (folder / "report.html").stat().st_mtime_ns
+    tracked = list(folder.glob("wandb/offline-run-*"))
     capsys.readouterr()
     assert main([f"resume={folder}"]) == 0
     assert "single" in capsys.readouterr().out
     assert (folder / "report.html").stat().st_mtime_ns == made
+    assert list(folder.glob("wandb/offline-run-*")) == tracked
+    # It was killed before W&B had all of it.
+    (folder / "overview.json").unlink()
+    assert main([f"resume={folder}"]) == 0
+    assert len(list(folder.glob("wandb/offline-run-*"))) > len(tracked)
     # With figures that it has not drawn.
     assert main([f"resume={folder}", "figures=true"]) == 0
     assert list((folder / "figures").glob("*.png"))

@@ -6,6 +6,7 @@ import signal
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
 from urllib.parse import urlsplit
@@ -14,15 +15,19 @@ from urllib.request import urlopen
 import pytest
 from starlette.testclient import TestClient
 
+from experiments.analysis.embedded import embed
+from experiments.attacks.attack_metrics import Harm
+from experiments.attacks.kind import AttackSettings
 from experiments.config.config import Config
 from experiments.config.saved import save
-from experiments.records.recorder import RunFolder
+from experiments.datasets.item import Score
+from experiments.records.recorder import Recorder, RunFolder
 from experiments.view import connections
 from experiments.view.app import Watch, application
 from experiments.view.folders import Root
 from experiments.view.overview import Overviews
 from tests.support.browser import served
-from tests.support.fake_run import METHODS, carry_on
+from tests.support.fake_run import METHODS, carry_on, item, trace
 from tests.support.sessions import begin, finish
 
 TOKEN = "t0ken"
@@ -129,6 +134,20 @@ def test_every_request_for_damaged_scores_is_refused_until_they_are_whole_again(
     assert all("line 2" in answer.text for answer in answers)
     scores.write_bytes(whole)
     assert len(server.get("run/damaged/index.json").json()["entries"]) == QUESTIONS * len(METHODS)
+
+
+def test_discussions_without_a_compromised_agent_are_not_attacked(tmp_path: Path) -> None:
+    run = RunFolder.create(tmp_path, "fake")
+    save(Config(attack=AttackSettings("response")), run.config)
+    with Recorder(run) as recorder:
+        for number in range(3):
+            for method, attackers in (("single", ()), ("full", ("critic",))):
+                hit = replace(trace(number, method), attack="response", attacked=attackers, target="tower 99")
+                recorder.evaluated(hit, item(number), Score(1, 1), Harm(0.0))
+    entries = client(tmp_path).get(f"run/{run.name}/index.json").json()["entries"]
+    assert [entry["group"] for entry in entries if "attack" in entry] == ["full"] * 3
+    groups = embed(run, ["single", "full"]).entries
+    assert [entry["group"] for entry in groups if "attack" in entry] == ["full"] * 3
 
 
 @pytest.mark.parametrize(

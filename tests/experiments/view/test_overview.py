@@ -16,14 +16,14 @@ from experiments.config.loading import load
 from experiments.config.saved import save
 from experiments.jobs import plan_of
 from experiments.records import jsonl
-from experiments.records.recorder import Recorder, RunFolder
+from experiments.records.recorder import OVERVIEW, Recorder, RunFolder
 from experiments.records.start import STARTS, Start, write_start
 from experiments.records.trials import RESULTS
 from experiments.records.usage import UsageLog
 from experiments.view.folders import Root
 from experiments.view.live import LineIndex
 from experiments.view.overview import Overviews, save_overview
-from experiments.view.saved_overview import OVERVIEW, Overview
+from experiments.view.saved_overview import Overview
 from experiments.view.state import FAILED, FINISHED, RUNNING, STOPPED, UNREAD, is_alive
 from tests.support.fake_run import FACTS, METHODS, carry_on
 from tests.support.words import joined

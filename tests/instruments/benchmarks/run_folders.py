@@ -14,10 +14,15 @@ run's own recorder, so that `resume=` computes and accepts them. `turns/` is lef
 Then each reader reads them in a process of its own: tables from Python, `table=`, `resume=`, `report=`, and the viewer,
 whose first page is asked for cold and warm. Seconds are of the wall clock; the viewer's memory is its peak so far.
 
+`crowd` asks a viewer of the first list for the page while 200 others listen to its changes, and while 1,100 connections
+have sent half a request. It measures how long a listener waits for its first event, and how long half-sent requests
+stay open.
+
 The last line is one JSON object.
 """
 
 import argparse
+import asyncio
 import json
 import os
 import re
@@ -31,6 +36,8 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from itertools import cycle
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import psutil
@@ -61,7 +68,11 @@ BASES = {
     "sweep": ("methods=[single,full]", "data.limit=10", "sweep.axes.concurrency=[1]", f"sweep.seeds={SEEDS}"),
     "list": ("methods=[single,full]", "data.limit=10"),
 }
+KINDS = [*BASES, "crowd"]
 KB = 1024
+LISTENERS = 200
+HALF_SENT = 1_100
+IDLE_S = 10
 # Files of a run that need not differ from one to the next.
 SHARED = (".png", ".svg", ".pdf", ".html", ".safetensors")
 
@@ -248,6 +259,70 @@ def asked(server: psutil.Process, address: str) -> Cost:
     return Cost(seconds, sum(server.cpu_times()[:2]) - before, int(peak_kb[1]) / KB)
 
 
+async def crowd(folder: Path) -> dict[str, Any]:
+    """Asks a new server for its list alone, among listeners, and among half-sent requests too."""
+    words = [sys.executable, "-u", "run.py", f"view={folder}"]
+    process = subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    address = process.stdout.readline().split(" at ")[1].split()[0]
+    server = psutil.Process(process.pid)
+    place = urlsplit(address)
+    costs: dict[str, Any] = {}
+
+    async def page(name: str) -> None:
+        costs[name] = asdict(await asyncio.to_thread(asked, server, address))
+        print(f"crowd: the list, {name}", costs[name], flush=True)
+
+    async def connected(request: str) -> asyncio.StreamReader:
+        reader, writer = await asyncio.open_connection(place.hostname, place.port)
+        writers.append(writer)
+        writer.write(request.encode())
+        return reader
+
+    async def first_event_s() -> float:
+        started = time.perf_counter()
+        reader = await connected(f"GET {place.path}events HTTP/1.1\r\nHost: {place.netloc}\r\n\r\n")
+        await reader.readuntil(b"data: ")
+        return time.perf_counter() - started
+
+    async def open_s() -> float:
+        started = time.perf_counter()
+        try:
+            reader = await connected(f"GET {place.path} HTTP/1.1\r\nHost:")
+            await reader.read()
+        except ConnectionError:
+            pass  # there are too many
+        return time.perf_counter() - started
+
+    writers: list[asyncio.StreamWriter] = []
+    try:
+        await page("cold")
+        await page("warm")
+        costs["seconds to the first event"] = sorted(await asyncio.gather(*(first_event_s() for _ in range(LISTENERS))))
+        await page(f"with {LISTENERS} listeners")
+        cpu_before_s = sum(server.cpu_times()[:2])
+        await asyncio.sleep(IDLE_S)
+        costs["CPU seconds a second of listeners"] = (sum(server.cpu_times()[:2]) - cpu_before_s) / IDLE_S
+        half_sent = [asyncio.create_task(open_s()) for _ in range(HALF_SENT)]
+        await asyncio.sleep(1)
+        costs["connections among half-sent requests"] = len(server.net_connections()) - 1
+        try:
+            await page(f"with {HALF_SENT:,} half-sent requests")
+        except OSError as error:
+            costs["refused"] = str(error)
+        costs["seconds that half-sent requests stayed open"] = sorted(await asyncio.gather(*half_sent))
+        costs["connections afterwards"] = len(server.net_connections()) - 1
+        await page("afterwards")
+    finally:
+        for writer in writers:
+            writer.close()
+        process.send_signal(signal.SIGINT)
+        process.wait()
+    for name in ("seconds to the first event", "seconds that half-sent requests stayed open"):
+        costs[name] = {"median": costs[name][len(costs[name]) // 2], "longest": costs[name][-1]}
+    return costs
+
+
 def python(part: str, *arguments: str) -> tuple[str, ...]:
     """The words of a program that does one part of this module."""
     return ("-c", f"import sys; from {MODULE} import *; {part}", *arguments)
@@ -287,7 +362,10 @@ def main(options: argparse.Namespace) -> None:
         return target
 
     for kind in options.kinds:
-        if kind == "list":
+        if kind == "crowd":
+            results[kind] = asyncio.run(crowd(made("list", options.runs[0])))
+            print(results[kind])
+        elif kind == "list":
             for size in options.runs:
                 results[f"list {size}"] = {
                     page: asdict(cost) for page, cost in view(made(kind, size), [""], f"list of {size:,}").items()
@@ -302,7 +380,7 @@ def main(options: argparse.Namespace) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--kinds", nargs="+", default=list(BASES), choices=list(BASES))
+    parser.add_argument("--kinds", nargs="+", default=KINDS, choices=KINDS)
     parser.add_argument("--questions", type=int, default=2441)
     parser.add_argument("--discussions", type=int, default=20_000)
     parser.add_argument("--trials", type=int, default=1000)
