@@ -284,6 +284,8 @@ def check_digests(path: Path, resumes: bool) -> None:
     covered = entries(path)
     entry = next(covered, None)
     hasher = new_hasher()
+    size = 0
+    covered_size = 0
     for number, (place, line) in enumerate(placed(path), start=1):
         if entry is None:
             return
@@ -293,9 +295,13 @@ def check_digests(path: Path, resumes: bool) -> None:
             continue
         if size > entry.size or hasher.hexdigest() != entry.digest:
             raise UserError(f"{path}, line {number}: it is not what the run wrote; {remedy(path)}")
+        covered_size = size
         entry = next(covered, None)
 
     is_there = path.exists() or compressed(path).exists()
+    # Where lines alone are gone, the others end where one of the digests does.
+    if entry and resumes and size > covered_size:
+        raise UserError(f"{path}: its last line is not what the run wrote; {remedy(path)}")
     if entry and is_there and not resumes:
         raise UserError(f"{path} lacks lines that the run wrote; resume the run, or {remedy(path)}")
 

@@ -102,6 +102,14 @@ def test_lost_lines_are_refused_unless_the_run_is_resumed(path: Path) -> None:
     jsonl.check_digests(path, resumes=False)
 
 
+@pytest.mark.parametrize("resumes", [False, True])
+def test_a_last_line_that_became_shorter_is_refused(path: Path, resumes: bool) -> None:
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-2] + b"\n")
+    with pytest.raises(UserError, match=path.name):
+        jsonl.check_digests(path, resumes)
+
+
 def test_lines_that_are_left_out_leave_the_digests_of_the_others(path: Path) -> None:
     places = [place for place, _ in jsonl.placed(path)]
     jsonl.cut_to(path, path.stat().st_size, without={places[1]})
