@@ -134,7 +134,7 @@ def gains_table(metrics: Metrics) -> ResultTable:
             row[f"{kind}_score"] = metrics["methods"][control]["utility"]
         rows[method] = row
 
-    notes = [*NOTES, *differences(gains["paired"], rows)]
+    notes = [*NOTES, *differences(gains["paired"], metrics["methods"])]
     for method, row in rows.items():
         if row["twin"] is None:
             notes.append(f"{method} has no coordination gain: its twin has not the same tokens within 2%.")

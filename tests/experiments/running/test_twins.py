@@ -119,6 +119,10 @@ def test_a_run_of_the_command_line_has_gains_in_its_table_and_can_be_opened_and_
     assert f"majority vs {gains['methods']['majority']['placebo']}" not in gains["paired"]
     assert [row[0] for row in run_table(metrics).rows] == ["single", "majority", "hm_rag"]
     assert [row[0] for row in gains_table(metrics).rows] == ["majority", "hm_rag"]
+    # The saved tokens of a method that is not worse are those of its twin, which has no row there.
+    for test in gains["paired"].values():
+        test |= {"ci95": [-0.01, 0.01], "margin": 0.02, "p_holm": 1.0, "p_margin_holm": 0.001}
+    assert any("is not worse by 0.02 or more than" in note for note in gains_table(metrics).notes)
     # The twin reads what its method has read.
     pairs = zip(*(RunFolder(path).traces(f"evaluate-hm_rag{kind}") for kind in ("", "-twin")), strict=True)
     assert all(set(twin.evidence) <= set(method.evidence) for method, twin in pairs)
