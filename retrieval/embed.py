@@ -7,7 +7,6 @@ import hashlib
 import math
 import re
 import unicodedata
-from array import array
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +38,7 @@ _UNSPACED = r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\
 _WORD = re.compile(rf"[{_UNSPACED}]+|[^\W{_UNSPACED}]+")
 _UNSPACED_LETTER = re.compile(f"[{_UNSPACED}]")
 ENCODED_AT_ONCE = 256  # texts of the lexical encoder; more take more memory and are no faster
-CODE_BYTES = 4
+DIGEST_BYTES = 8
 LONG_TEXT = 50_000  # words, more than a model with a limit reads
 
 
@@ -361,14 +360,16 @@ def _words(text: str) -> list[str]:
 def _features(words: Sequence[str], dim: int) -> tuple[Places, Vectors, Places]:
     """Returns the codes of the features of one word after the other, their signed weights, and their number by word.
 
-    Of the features of a word, the first is the word, the others are its n-grams.
+    A code is twice the coordinate of a feature, and 1 for a positive sign. Of the features of a word, the first is the
+    word, the others are its n-grams.
     """
-    codes_by_word = [_codes(word, dim) for word in words]
-    codes = np.frombuffer(b"".join(codes_by_word), dtype=np.uint32).astype(np.intp)
-    sizes = np.array([len(word_codes) for word_codes in codes_by_word], dtype=np.intp) // CODE_BYTES
+    digests_by_word = list(map(_digests, words))
+    digests = np.frombuffer(b"".join(digests_by_word), dtype=">u8")
+    codes = (digests % (2 * dim)).astype(np.intp)
+    sizes = np.array(list(map(len, digests_by_word)), dtype=np.intp) // DIGEST_BYTES
     gram_weights = (GRAMS / np.sqrt(np.maximum(1, sizes - 1))).astype(np.float32)
     # Beyond eight letters a longer word is hardly a rarer one.
-    lengths = np.array([min(len(word), 8) for word in words])
+    lengths = np.minimum(list(map(len, words)), 8)
     rarities = (lengths**RARITY).astype(np.float32)
 
     weights = np.repeat(gram_weights, sizes)
@@ -379,17 +380,14 @@ def _features(words: Sequence[str], dim: int) -> tuple[Places, Vectors, Places]:
 
 
 @lru_cache(maxsize=1 << 17)
-def _codes(word: str, dim: int) -> bytes:
-    """Hashes a word and its n-grams of 3 to 5 letters: twice the coordinate of each, and 1 for a positive sign."""
+def _digests(word: str) -> bytes:
+    """Hashes a word and its n-grams of 3 to 5 letters, with `DIGEST_BYTES` each."""
     features = [word]
     if len(word) > 2:
         # With marks, beginnings and ends of words are distinct n-grams.
         marked = f"<{word}>"
         for length in (3, 4, 5):
             features += [marked[start : start + length] for start in range(len(marked) - length + 1)]
-    return array("I", [digest % (2 * dim) for digest in map(_digest, features)]).tobytes()
-
-
-@lru_cache(maxsize=1 << 17)
-def _digest(feature: str) -> int:
-    return int.from_bytes(hashlib.blake2b(feature.encode(), digest_size=8).digest(), "big")
+    # No cache of n-grams: the hash takes less time than it.
+    digests = [hashlib.blake2b(feature.encode(), digest_size=DIGEST_BYTES).digest() for feature in features]
+    return b"".join(digests)
