@@ -19,21 +19,22 @@ from actors.messages import Kind, Source
 from experiments.datasets.fields import NonBlank, Text, answer_text, shortened, validated
 from experiments.datasets.kind import FieldSettings
 from experiments.datasets.reading import row_cells
-from experiments.datasets.rows import Values, is_absent
+from experiments.datasets.rows import Values, is_absent, is_base64
 
 Naming = Literal["auto", "text", "letter", "place"]
 
 LETTERS = tuple(string.ascii_uppercase)
+IMAGEFOLDER = "file_name"  # column of pictures in the metadata of an imagefolder
 TEXT: TypeAdapter[str] = TypeAdapter(Text)
 QUESTION: TypeAdapter[str] = TypeAdapter(NonBlank)
 
 
 @dataclass(frozen=True, slots=True)
 class RowPicture:
-    """A picture of a row: the path of its file, or its content."""
+    """A picture of a row: the path of its file, or its content, as bytes or in base64."""
 
     path: str
-    content: bytes | None = None
+    content: bytes | str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,9 @@ class Columns:
                 self.of[key] = self._chosen(key, chosen, columns, where)
             elif key != "tags":
                 # `answer` for one, `answers` for several.
-                names = (key, key.removesuffix("s"))
+                names = [key, key.removesuffix("s")]
+                if key == "pictures":
+                    names.append(IMAGEFOLDER)
                 self.of[key] = tuple(name for name in dict.fromkeys(names) if name in columns)
         if not self.of["choices"] and {"A", "B"} <= set(columns):
             self.of["choices"] = tuple(letter for letter in LETTERS if letter in columns)
@@ -209,19 +212,21 @@ def answers_of(value: Any, labels: tuple[str, ...], choices: tuple[str, ...], na
 def place_of(answer: Any, labels: tuple[str, ...], choices: tuple[str, ...], naming: Naming) -> int:
     """Finds the choice that an answer names. Raises UserError for none, or for two of several readings."""
     text = answer_text(answer).strip()
+    label = text
+    if labels is LETTERS:
+        label = text.upper()
+    named_choices = (
+        ("text", text, choices),
+        ("letter", label, labels[: len(choices)]),
+        ("place", text, tuple(map(str, range(len(choices))))),
+    )
     places: dict[str, int] = {}
-    if text in choices:
-        places["text"] = choices.index(text)
-    label = text.upper() if labels is LETTERS else text
-    if label in labels[: len(choices)]:
-        places["letter"] = labels.index(label)
+    for reading, name, names in named_choices:
+        if naming in ("auto", reading) and name in names:
+            places[reading] = names.index(name)
     # A text of digits is a choice's text or label first: tables of text have no numbers.
-    is_number = isinstance(answer, int) or (isinstance(answer, float) and answer.is_integer())
-    is_digits = text.isascii() and text.isdigit() and not places
-    if (is_number or is_digits or naming == "place") and text.isdigit() and int(text) < len(choices):
-        places["place"] = int(text)
-    if naming != "auto":
-        places = {reading: place for reading, place in places.items() if reading == naming}
+    if isinstance(answer, str) and len(places) > 1:
+        places.pop("place", None)
     distinct = {choices[place] for place in places.values()}
     if len(distinct) == 1:
         return next(iter(places.values()))
@@ -235,11 +240,13 @@ def place_of(answer: Any, labels: tuple[str, ...], choices: tuple[str, ...], nam
 
 
 def picture_of(value: Any) -> RowPicture:
-    """Reads a picture: a path, or an object of `path` and, as `datasets` has it, `bytes`."""
+    """Reads a picture: a path, its content in base64, or an object of `path` and, as `datasets` has it, `bytes`."""
     if isinstance(value, dict):
         content = value.get("bytes")
         if isinstance(content, (bytes, type(None))) and {"path", "bytes"} & value.keys():
             return RowPicture(plain_text(value.get("path")), content)
+    elif is_base64(value):
+        return RowPicture("", value)
     elif isinstance(value, str):
         return RowPicture(value.strip())
     raise UserError(f"expected the path of a picture, found {shortened(value)}; correct it")

@@ -9,7 +9,7 @@ seed, or as many as a run learns from, taken out of the evaluation.
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -40,6 +40,7 @@ from topologies.amounts import scaled
 TRAIN = ("train", "training")
 # Beginnings of file names that are splits: `validation-00000-of-00002.parquet`, `test.jsonl`.
 SPLITS = (*TRAIN, "dev", "eval", "test", "val", "valid", "validation")
+METADATA = "metadata"  # stem of the files of an imagefolder, with the names of its pictures
 EVALUATED = "evaluated"
 METRICS = {"exact": "exact match", "f1": "F1", "amounts": "EM of amounts"}
 
@@ -47,13 +48,18 @@ ID = TypeAdapter(Id)
 
 
 class Place(NamedTuple):
-    """Place of a question: the numbers of its file and of its row. group: its id, unless it is asked several times."""
+    """Place of a question: the numbers of its file and of its row. group: empty unless it is asked several times."""
 
     file: int
     row: int
     id: str
     split: str
     group: str
+
+    @property
+    def unit(self) -> str:
+        """What is chosen by seed: the question, or all that have its group."""
+        return self.group or self.id
 
 
 class QuestionFile(Benchmark):
@@ -85,27 +91,39 @@ class QuestionFile(Benchmark):
         super().__init__(replace(request, settings=replace(settings, root=str(folder_of(root)))))
         self.settings = settings
         self.layout = hub.layout_of(settings)
+        self.fields = settings.fields
+        self.naming = settings.answers
+        if self.layout:
+            named_fields = {name: column for name, column in vars(settings.fields).items() if column}
+            self.fields = replace(self.layout.fields, **named_fields)
+            if settings.answers == "auto":
+                self.naming = self.layout.answers
+
         self._folders: list[Folder] = []
         self._row_files: list[RowFile] = []
         self._add_files(self.folder, root)
-        self._training_file = len(self._row_files)
+        paths = [file.path for file in self._row_files]
+        self._splits = [""] * len(paths)
+        if settings.fields.split is None:
+            self._splits = splits_of(paths)
         if settings.train:
             training = named_path(settings.train, "data.train")
             folder = Folder(folder_of(training), self.release, allow_links=settings.allow_links)
             folder.states = self.folder.states
             self._add_files(folder, training)
+            self._splits += TRAIN[:1] * (len(self._row_files) - len(paths))
 
         self._ids = set[str]()
         self._columns: list[Columns] = []
         self.metric = METRICS.get(settings.metric, "EM")
-        self.packed = any(file.has_content for file in self._row_files)
+        self.packed = any(file.has_content or file.has_base64 for file in self._row_files)
 
     @cached_property
     def _places(self) -> list[Place]:
         """Places of all questions, from the first reading. Only a run that finds no chosen ones in the cache reads."""
         places = []
         for number in range(len(self._row_files)):
-            places += self._scanned(number)
+            places += self._places_in(number)
         return places
 
     def evaluate(self) -> Iterator[Item]:
@@ -122,8 +140,10 @@ class QuestionFile(Benchmark):
         names = [root.name]
         if root.is_dir():
             names = [path.name for path in folder.files()]
-            # `data/`, as the hub has them.
+            # As the hub has them: the files in `data/`, and an imagefolder with a folder for each split.
             names += [f"data/{path.name}" for path in folder.files("data")]
+            for split in SPLITS:
+                names += [f"{split}/{path.name}" for path in folder.files(split) if path.stem == METADATA]
         names = [name for name in names if name.endswith(SUFFIXES)]
         if not names:
             folders = ", ".join(folder.folders()) or "none"
@@ -137,45 +157,30 @@ class QuestionFile(Benchmark):
     def reads_with(self) -> tuple[object, ...]:
         return tuple(str(file.path) for file in self._row_files)
 
-    def _scanned(self, number: int) -> list[Place]:
+    def _places_in(self, number: int) -> list[Place]:
         """Reads the ids, splits and columns of a file. Raises UserError for a column that is not there."""
         file = self._row_files[number]
-        fields = self.settings.fields
-        if self.layout:
-            chosen = {name: value for name, value in vars(fields).items() if value}
-            fields = replace(self.layout.fields, **chosen)
-        split = self._split_of_name(number)
+        fields = self.fields
         stem = file.path.name.partition(".")[0]
+        if stem == METADATA:
+            stem = file.path.parent.name
         names: dict[str, None] = {}
         places = []
 
         for row in file.rows():
             values = self._adapted(row)
             names.update(dict.fromkeys(values))
-            try:
+            with placed(row.where):
                 id = plain_text(values.get(fields.id or "id")) or f"{stem}:{row.number}"
                 once(validated(ID, id, fields.id or "id", "a short text in one line"), self._ids, "question")
-                group = plain_text(values.get(fields.group or "group")) or id
-                row_split = split or plain_text(values.get(fields.split or "split"))
-            except UserError as error:
-                raise UserError(f"{row.where}: {error}") from error
-            places.append(Place(number, row.number, id, row_split, group))
+                group = plain_text(values.get(fields.group or "group"))
+                split = self._splits[number] or plain_text(values.get(fields.split or "split"))
+            places.append(Place(number, row.number, id, split, group))
 
         if not places:
             raise UserError(f"{file.path} has no questions: write one a line or row, or take the file away")
         self._columns.append(Columns(fields, names, str(file.path)))
         return places
-
-    def _split_of_name(self, number: int) -> str:
-        """Returns the split that a file's name or the configuration gives. Empty where neither does."""
-        if number >= self._training_file:
-            return TRAIN[0]
-        splits = []
-        for file in self._row_files[: self._training_file]:
-            match = re.match(r"[a-z]+(?=[-_.])", file.path.name)
-            splits.append(match[0] if match else "")
-        is_split = self.settings.fields.split is None and len(splits) > 1 and set(splits) <= set(SPLITS)
-        return splits[number] if is_split else ""
 
     def _adapted(self, row: Row) -> Values:
         if self.layout is None:
@@ -188,13 +193,13 @@ class QuestionFile(Benchmark):
         """The split that is evaluated. Raises UserError where there are several and none is named."""
         splits = list(dict.fromkeys(place.split for place in self._places))
         further = [split for split in splits if split not in TRAIN]
-        chosen = self.settings.evaluated
-        if chosen is None and self.layout and self.layout.evaluated in further:
-            chosen = self.layout.evaluated
-        if chosen is not None:
-            if chosen not in splits:
-                raise UserError(f"data.evaluated={chosen}: there is no such split; there are {', '.join(splits)}")
-            return chosen
+        evaluated = self.settings.evaluated
+        if evaluated is None and self.layout and self.layout.evaluated in further:
+            evaluated = self.layout.evaluated
+        if evaluated is not None:
+            if evaluated not in splits:
+                raise UserError(f"data.evaluated={evaluated}: there is no such split; there are {', '.join(splits)}")
+            return evaluated
         if len(further) > 1:
             raise UserError(
                 f"{self.folder} has the splits {', '.join(splits)}: name the one to evaluate, "
@@ -205,74 +210,68 @@ class QuestionFile(Benchmark):
         self.note(f"file: all questions are of the split {splits[0]}; some are evaluated, others learned from")
         return splits[0]
 
-    def _chosen_places(self, name: str, count: int | None) -> Iterator[Place]:
-        """Chooses the questions of the training or the evaluation by seed. Of a group, training takes the first."""
+    def _selected(self, name: str, count: int | None) -> Iterator[Place]:
+        """Selects the questions of the training or the evaluation by seed. Of a group, training takes the first."""
         evaluated = self._evaluated_split
         is_training = name == "train"
         training_splits = {place.split for place in self._places if place.split in TRAIN} - {evaluated}
-        if training_splits and is_training:
-            places = [place for place in self._places if place.split in training_splits]
-        else:
-            places = [place for place in self._places if place.split == evaluated]
-        groups = dict.fromkeys(place.group for place in places)
-        if training_splits:
-            chosen = set(self.chosen(groups, str, count))
-        elif self.settings.train_share is None:
-            chosen = set(self.divided(groups, name))
-        else:
-            chosen = set(self.chosen(self._shared(groups, is_training), str, count))
+        splits = {evaluated}
+        if is_training and training_splits:
+            splits = training_splits
+        places = [place for place in self._places if place.split in splits]
+        units: Iterable[str] = dict.fromkeys(place.unit for place in places)
+        if not training_splits:
+            units = self._divided(list(units), name)
+        selected = set(self.chosen(units, str, count))
 
         for place in places:
-            if place.group in chosen:
+            if place.unit in selected:
                 if is_training:
-                    chosen.remove(place.group)
+                    selected.remove(place.unit)
                 yield place
 
-    def _shared(self, groups: Collection[str], is_training: bool) -> list[str]:
-        """Divides questions by `data.train_share`. Raises UserError where too few are left for either."""
-        share = round((self.settings.train_share or 0) * len(groups))
-        if share < self.request.held_out or share == len(groups):
+    def _divided(self, units: Collection[str], name: str) -> Iterable[str]:
+        """Divides the questions of the only split. Raises UserError where too few are left for either part."""
+        train_share = self.settings.train_share
+        if train_share is None:
+            return self.divided(units, name)
+        training = round(train_share * len(units))
+        if training < self.request.held_out or training == len(units):
             raise UserError(
-                f"data.train_share={self.settings.train_share:g} makes {share:,} of {len(groups):,} questions training "
-                f"questions, and {self.request.held_out:,} are learned from: change it, or pruning.steps"
+                f"data.train_share={train_share:g} makes {training:,} of {len(units):,} questions training questions, "
+                f"and {self.request.held_out:,} are learned from: change it, or pruning.steps"
             )
-        evaluated = set(self.chosen(groups, str, len(groups) - share))
-        return [group for group in groups if (group in evaluated) != is_training]
+        evaluated = set(self.chosen(units, str, len(units) - training))
+        return [unit for unit in units if (unit in evaluated) != (name == "train")]
 
     def split(self, name: str, count: int | None) -> Iterator[Item]:
-        for place, record in self._records(self._chosen_places(name, count)):
+        for place, record in self._records(self._selected(name, count)):
             yield self._item(place, record)
 
     def _records(
         self, places: Iterable[Place] | None = None, *, content: bool = False
     ) -> Iterator[tuple[Place, QuestionRecord]]:
         """Reads the questions at some places, in the files' order, or all. content: with the content of pictures."""
-        rows_by_file: dict[int, dict[int, Place]] = {}
+        places_by_file: dict[int, dict[int, Place]] = {}
         for place in self._places if places is None else places:
-            rows_by_file.setdefault(place.file, {})[place.row] = place
-        naming = self.settings.answers
-        if self.layout and naming == "auto":
-            naming = self.layout.answers
+            places_by_file.setdefault(place.file, {})[place.row] = place
 
-        for number, place_of_row in rows_by_file.items():
-            file = self._row_files[number]
-            for row in file.rows(place_of_row.keys(), content=content):
+        for number, place_of_row in places_by_file.items():
+            for row in self._row_files[number].rows(place_of_row.keys(), content=content):
+                if row.number not in place_of_row:
+                    continue
                 values = self._adapted(row)
-                try:
-                    record = record_of(values, self._columns[number], naming)
+                with placed(row.where):
+                    record = record_of(values, self._columns[number], self.naming)
                     if len(record.answers) > 1 and record.choices and self.settings.several == "all":
                         raise UserError("data.several=all: a question with choices has one right choice; name one")
-                except UserError as error:
-                    raise UserError(f"{row.where}: {error}") from error
                 yield place_of_row[row.number], record
 
     def _item(self, place: Place, record: QuestionRecord) -> Item:
         pictures = self._picture_sources(place, record)
-        own = docs_of([*pictures, *record.hint])
-        has_groups = bool(self._columns[place.file].of["group"])
         cluster = record.cluster
         # Of a group, each question may have a copy of the picture.
-        if not cluster and not has_groups:
+        if not cluster and not place.group:
             cluster = next(iter(docs_of([*pictures, *record.tables])), "")
         return Item(
             question=Question(
@@ -283,9 +282,9 @@ class QuestionFile(Benchmark):
             ),
             gold=record.answers,
             pool=docs_of([*pictures, *record.hint, *record.passages, *record.tables]),
-            own=own,
+            own=docs_of([*pictures, *record.hint]),
             tags=record.tags,
-            group=place.group if has_groups else "",
+            group=place.group,
             cluster=cluster,
         )
 
@@ -303,17 +302,16 @@ class QuestionFile(Benchmark):
         folder = self._folders[place.file]
         sources = []
         for number, picture in enumerate(record.pictures):
-            if file.has_content:
+            if file.has_content or picture.content:
                 path = self._unpacked_picture(place, number)
                 sources.append(image_source(f"{place.id}:picture{number or ''}", "Picture", "", path))
                 continue
+            name = str(file.path.parent.relative_to(folder.root) / picture.path)
             with placed(f"{file.path}, question {place.id}"):
-                found = folder.file(picture.path)
-                if found is None:
-                    raise UserError(
-                        f"the picture {picture.path!r} is not in {folder}: copy it there, or correct its path"
-                    )
-            sources.append(image_source(picture.path, "Picture", "", found))
+                picture_file = folder.file(name)
+                if picture_file is None:
+                    raise UserError(f"the picture {name!r} is not in {folder}: copy it there, or correct its path")
+            sources.append(image_source(name, "Picture", "", picture_file))
         return sources
 
     @cached_property
@@ -327,14 +325,14 @@ class QuestionFile(Benchmark):
         return self._picture_folder / f"{place.file}-{place.row}-{number}.png"
 
     def unpack(self, pictures: Iterable[Source]) -> None:
-        missing: dict[int, set[int]] = {}
+        missing = set[tuple[int, int]]()
         for source in pictures:
             path = Path(str(source.image))
             if path.parent == self._picture_folder and not path.is_file():
-                file_number, row, _ = map(int, path.stem.split("-"))
-                missing.setdefault(file_number, set()).add(row)
+                file_number, row, _ = path.stem.split("-")
+                missing.add((int(file_number), int(row)))
 
-        places = [place for place in self._places if place.row in missing.get(place.file, ())]
+        places = [place for place in self._places if (place.file, place.row) in missing]
         for place, record in self._records(places, content=True):
             for number, picture in enumerate(record.pictures):
                 with placed(f"{self._row_files[place.file].path}, question {place.id}"):
@@ -382,3 +380,17 @@ def named_path(name: str | None, key: str) -> Path:
 
 def folder_of(path: Path) -> Path:
     return path if path.is_dir() else path.parent
+
+
+def splits_of(paths: Sequence[Path]) -> list[str]:
+    """Returns the splits that the names of files, or of the folders of metadata, give; empty unless all give one."""
+    splits = []
+    for path in paths:
+        name = path.name
+        if name.startswith(METADATA):
+            name = f"{path.parent.name}-"
+        match = re.match(r"[a-z]+(?=[-_.])", name)
+        splits.append(match[0] if match else "")
+    if len(splits) > 1 and set(splits) <= set(SPLITS):
+        return splits
+    return [""] * len(splits)

@@ -1,4 +1,4 @@
-"""Reads rows of JSON Lines, CSV and Parquet files as mappings of column to value, all or some of them.
+"""Reads rows of JSON Lines, CSV and Parquet files as mappings of column to value.
 
 Parquet is read as `datasets` writes it: the names of a ClassLabel take the place of its numbers. A picture's content
 can be left out, since pictures are most of such files.
@@ -7,9 +7,10 @@ can be left out, since pictures are most of such files.
 import ast
 import json
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,13 +18,15 @@ from pydantic import TypeAdapter
 from pydantic_core import from_json
 
 from actors.errors import UserError
-from actors.received import BROKEN
-from experiments.datasets.fields import RECORD, validated
+from actors.received import received
+from experiments.datasets.fields import validated
 from experiments.datasets.reading import RECORDS, UNPACKED, raw_lines, read_table
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".csv", ".tsv", ".parquet")
 BATCH = 256  # rows of a Parquet file in memory at once, each perhaps with a picture
 CONTENT = ".bytes"  # end of the Parquet column with the content of a picture
+PATH_LENGTH = 1024  # characters; a longer text in the place of a picture's path is its content in base64
+FIRST = 100  # rows that show whether pictures lie in a file
 
 Values = dict[str, Any]
 
@@ -32,18 +35,11 @@ CELLS: TypeAdapter[dict[str, str]] = TypeAdapter(dict[str, str])
 
 
 class Row(NamedTuple):
-    """A row of a file with its number there, from 1. unit, place: where it lies, `line 3`."""
+    """A row of a file with its number there, from 1, and its place for errors."""
 
-    path: Path
     number: int
-    unit: str
-    place: int
+    where: str
     values: Values
-
-    @property
-    def where(self) -> str:
-        """Place of the row, for errors."""
-        return f"{self.path}, {self.unit} {self.place}"
 
 
 def is_absent(value: Any) -> bool:
@@ -55,68 +51,65 @@ def is_absent(value: Any) -> bool:
     return value is None or value == []
 
 
+def is_base64(value: Any) -> bool:
+    """True for a text with the content of a picture in base64. A path is shorter, and other texts have blanks."""
+    return isinstance(value, str) and len(value) > PATH_LENGTH and " " not in value.strip()
+
+
 class RowFile:
     """A file of rows. Raises UserError for one that is missing, broken or of another form."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    @property
-    def is_parquet(self) -> bool:
-        return self.path.suffix == ".parquet"
-
     @cached_property
     def has_content(self) -> bool:
         """True for a Parquet file with the content of pictures."""
-        return self.is_parquet and any(path.endswith(CONTENT) for path in self._parquet_columns)
+        return self.path.suffix == ".parquet" and any(path.endswith(CONTENT) for path in self._parquet_columns)
 
-    def rows(self, numbers: Collection[int] | None = None, *, content: bool = False) -> Iterator[Row]:
-        """Yields the rows with some numbers, or all, in their order.
+    @property
+    def has_base64(self) -> bool:
+        """True for a file with pictures in base64, as its first rows show."""
+        return any(any(map(is_base64, row.values.values())) for row in islice(self.rows(), FIRST))
 
+    def rows(self, numbers: Set[int] | None = None, *, content: bool = False) -> Iterator[Row]:
+        """Yields the rows in their order.
+
+        numbers: of the rows that are needed; others may be left out.
         content: with the content of pictures in Parquet; without it, a picture has its path alone.
         """
-        name = self.path.name
-        if self.is_parquet:
-            return self._parquet_rows(numbers, content)
-        if name.endswith((".jsonl", ".jsonl.gz")):
-            return self._line_rows(numbers)
-        return self._table_rows(numbers)
+        if self.path.suffix == ".parquet":
+            yield from self._parquet_rows(numbers, content)
+        elif self.path.name.endswith((".jsonl", ".jsonl.gz")):
+            for number, text in raw_lines(self.path):
+                if numbers is None or number in numbers:
+                    where = f"{self.path}, line {number}"
+                    yield Row(number, where, validated(JSON_ROW, text, where, "a JSON object a line"))
+        else:
+            separator = "\t" if self.path.suffix == ".tsv" else ","
+            table = read_table(self.path, CELLS, quoted=True, separator=separator)
+            for number, (where, cells) in enumerate(table, start=1):
+                yield Row(number, where, {name: list_in_text(cell) for name, cell in cells.items()})
 
-    def _line_rows(self, numbers: Collection[int] | None) -> Iterator[Row]:
-        for number, text in raw_lines(self.path, RECORD):
-            if numbers is None or number in numbers:
-                values = validated(JSON_ROW, text, f"{self.path}, line {number}", "a JSON object a line")
-                yield Row(self.path, number, "line", number, values)
-
-    def _table_rows(self, numbers: Collection[int] | None) -> Iterator[Row]:
-        separator = "\t" if self.path.suffix == ".tsv" else ","
-        rows = read_table(self.path, CELLS, quoted=True, separator=separator)
-        for number, (where, values) in enumerate(rows, start=1):
-            if numbers is None or number in numbers:
-                line = int(where.rpartition(" ")[2])
-                cells = {name: list_in_text(cell) for name, cell in values.items()}
-                yield Row(self.path, number, "line", line, cells)
-
-    def _parquet_rows(self, numbers: Collection[int] | None, content: bool) -> Iterator[Row]:
+    def _parquet_rows(self, numbers: Set[int] | None, content: bool) -> Iterator[Row]:
         columns = None
         if not content:
             columns = [path for path in self._parquet_columns if not path.endswith(CONTENT)]
-        first = 1
+        number = 0
         with self._parquet_read() as file:
-            names_of_labels = self._labels(file.schema_arrow.metadata or {})
+            label_names = self._label_names(file.schema_arrow.metadata or {})
             for group in range(file.num_row_groups):
-                end = first + file.metadata.row_group(group).num_rows
-                # Only the groups of rows that are asked for are read.
-                if numbers is None or any(first <= number < end for number in numbers):
-                    number = first
-                    for batch in file.iter_batches(BATCH, row_groups=[group], columns=columns):
-                        for values in batch.to_pylist():
-                            if numbers is None or number in numbers:
-                                for column, names in names_of_labels.items():
-                                    values[column] = named(values.get(column), names)
-                                yield Row(self.path, number, "row", number, values)
-                            number += 1
-                first = end
+                end = number + file.metadata.row_group(group).num_rows
+                # Only the groups of rows that are needed are read.
+                if numbers is not None and numbers.isdisjoint(range(number + 1, end + 1)):
+                    number = end
+                    continue
+                for batch in file.iter_batches(BATCH, row_groups=[group], columns=columns):
+                    for values in batch.to_pylist():
+                        number += 1
+                        for column, names in label_names.items():
+                            values[column] = label_name(values.get(column), names)
+                        yield Row(number, f"{self.path}, row {number}", values)
 
     @cached_property
     def _parquet_columns(self) -> list[str]:
@@ -144,20 +137,17 @@ class RowFile:
             reason = str(error).partition("\n")[0]
             raise UserError(f"{self.path} is no Parquet file, or a damaged one ({reason}): write it again") from error
 
-    def _labels(self, metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
+    def _label_names(self, metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
         """Returns the names of labels by column, as `datasets` keeps them. Raises UserError for damaged ones."""
-        text = metadata.get(b"huggingface")
         names_by_column: dict[str, list[str]] = {}
-        if text is None:
-            return names_by_column
-        try:
-            for column, feature in json.loads(text)["info"]["features"].items():
-                # Of a list of labels, those of its items.
-                of_items = feature.get("feature", feature) if isinstance(feature, dict) else {}
-                if isinstance(of_items, dict) and of_items.get("_type") == "ClassLabel":
-                    names_by_column[column] = list(map(str, of_items["names"]))
-        except BROKEN as error:
-            raise UserError(f"{self.path}: its features are damaged ({error!r}); write it again") from error
+        with received(f"{self.path}: its features are damaged", "write it again"):
+            description = json.loads(metadata.get(b"huggingface", b'{"info": {"features": {}}}'))
+            for column, feature in description["info"]["features"].items():
+                # Of a list of labels, those of its items. A list of objects is no object.
+                if isinstance(feature, dict):
+                    feature = feature.get("feature", feature)
+                if isinstance(feature, dict) and feature.get("_type") == "ClassLabel":
+                    names_by_column[column] = list(map(str, feature["names"]))
         return names_by_column
 
 
@@ -175,10 +165,10 @@ def list_in_text(cell: str) -> Any:
     return cell
 
 
-def named(label: Any, names: list[str]) -> Any:
+def label_name(label: Any, names: list[str]) -> Any:
     """Returns the name of a label, or the names of several. None for no label, which `datasets` writes as -1."""
     if isinstance(label, list):
-        return [named(number, names) for number in label]
+        return [label_name(number, names) for number in label]
     if isinstance(label, int) and 0 <= label < len(names):
         return names[label]
     return None

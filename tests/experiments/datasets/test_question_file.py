@@ -1,5 +1,6 @@
 """A user's own questions in JSON Lines, CSV and Parquet, and data sets as they lie on the Hugging Face hub."""
 
+import base64
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -226,6 +227,34 @@ def test_of_several_splits_the_user_names_the_evaluated_one(tmp_path: Path) -> N
     assert "data.evaluated=validation" in refused(root)
     assert "there are train, validation, test" in refused(root, evaluated="dev")
     assert len(items(root, evaluated="test")) == 1
+
+
+def test_an_imagefolder_has_a_file_of_metadata_for_each_split(tmp_path: Path) -> None:
+    for split, number in (("train", 4), ("validation", 2)):
+        for n in range(number):
+            put(tmp_path / split / f"{n}.png", picture())
+        put(tmp_path / split / "metadata.jsonl", [{**ASKED, "file_name": f"{n}.png"} for n in range(number)])
+    dataset = opened(tmp_path, 2)
+    check_dataset(dataset)
+    assert [item.own for item in dataset.evaluate()] == [("validation/0.png",), ("validation/1.png",)]
+    assert len(list(dataset.train())) == 2
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.tsv"])
+def test_pictures_in_base64_are_written_where_they_are_used(name: str, tmp_path: Path) -> None:
+    encoded = base64.b64encode(picture().ljust(1024, b"\0")).decode()
+    if name == "a.tsv":
+        put(tmp_path / name, f"question\tanswer\timage\nWhich?\tOslo\t{encoded}\nWhere?\tOslo\tnone.png\n".encode())
+    else:
+        put(tmp_path / name, [{**ASKED, "image": encoded}, {**ASKED, "image": None}])
+    put(tmp_path / "none.png", picture())
+    dataset = opened(tmp_path / name, limit=1, fields={"pictures": "image"})
+    check_dataset(dataset)
+    assert isinstance(dataset, QuestionFile)
+    assert dataset.packed
+    source = next(source for source in dataset.corpus() if source.doc.startswith("a:"))
+    dataset.unpack([source])
+    assert Path(str(source.image)).read_bytes().startswith(picture())
 
 
 # Files that `datasets` itself writes.
