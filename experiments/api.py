@@ -57,11 +57,15 @@ class Run:
     weights: RecordTable
     usage: RecordTable
 
-    def __init__(self, folder: RunFolder, varied: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, folder: RunFolder, varied: Mapping[str, Any] | None = None, config: Config | None = None
+    ) -> None:
         self._folder = folder
         self.path = folder.path
         self.varied: Mapping[str, Any] = varied or {}
         """For a trial: its name, seed and varied settings."""
+        self.config = config or read(folder.config)
+        """Configuration, by which nothing is imported or contacted."""
         self.tables: Mapping[str, RecordTable] = run_tables(folder)
         """All tables by name."""
         if self.runs:
@@ -76,11 +80,6 @@ class Run:
         return f"load_run({str(self.path)!r})"
 
     @cached_property
-    def config(self) -> Config:
-        """Configuration, by which nothing is imported or contacted."""
-        return read(self._folder.config)
-
-    @cached_property
     def runs(self) -> "tuple[Run, ...]":
         """Trials of a sweep, by name. None of any other run."""
         if not self.config.is_sweep:
@@ -90,12 +89,13 @@ class Run:
             varied_keys |= dict.fromkeys(key for key, _ in flat(group))
         runs = []
         for path in sorted((self.path / TRIALS).glob("*/config.yaml")):
-            settings = read(path).by_key
+            config = read(path)
+            settings = config.by_key
             varied = {"run": path.parent.name, "seed": settings["seed"]}
             for key in varied_keys:
                 # The name of a group is short for its kind.
                 varied[key] = settings.get(key, settings.get(f"{key}.kind"))
-            runs.append(Run(RunFolder(path.parent), varied))
+            runs.append(Run(RunFolder(path.parent), varied, config))
         return tuple(runs)
 
     @property

@@ -43,10 +43,16 @@ def read_scores(run: RunFolder) -> pd.DataFrame:
     scores["tokens"] = scores["prompt_tokens"] + scores["completion_tokens"]
     scores["asked"] = scores["group"].where(scores["group"] != "", scores["question"])
     scores["cluster"] = scores["cluster"].where(scores["cluster"] != "", scores["asked"])
+    answered = list(zip(scores["method"], scores["question"], strict=True))
     shares = similarities(run)
-    answered = zip(scores["method"], scores["question"], strict=True)
     scores["caption_similarity"] = [shares.get(answer, math.nan) for answer in answered]
-    return scores.merge(read_judgements(run)[["method", "question", "acc_star"]], how="left")
+    # No merge of frames, which takes longer than all else of a short run.
+    accepted = {}
+    for record in judgement_records(run):
+        grade = record.judgement.grade
+        accepted[record.method, record.question] = float(grade is not None and grade >= CORRECT)
+    scores["acc_star"] = pd.Series([accepted.get(answer, math.nan) for answer in answered], dtype=float)
+    return scores
 
 
 def read_judgements(run: RunFolder) -> pd.DataFrame:
@@ -68,12 +74,14 @@ def by_method(run: RunFolder, failed: bool = False) -> dict[str, pd.DataFrame]:
 
     failed: with those in whose discussion a turn failed, which count in no mean and no comparison.
     """
-    scores = read_scores(run)
-    groups = scores.fillna(dict.fromkeys(LOWEST, -1.0)).groupby(["method", "asked"])
+    scores = read_scores(run).fillna(dict.fromkeys(SUMMED, 0))
     answers = scores.drop_duplicates(["method", "asked"]).set_index(["method", "asked"])
-    # The least of some of a group's values may not be the least of all: where one is missing, so is the group's.
-    answers[LOWEST] = groups[LOWEST].min().replace(-1.0, math.nan)
-    answers[SUMMED] = groups[SUMMED].sum()
+    # Most benchmarks have no groups, and these steps take most of the time.
+    if len(answers) < len(scores):
+        groups = scores.fillna(dict.fromkeys(LOWEST, -1.0)).groupby(["method", "asked"])
+        # The least of some of a group's values may not be the least of all: where one is missing, so is the group's.
+        answers[LOWEST] = groups[LOWEST].min().replace(-1.0, math.nan)
+        answers[SUMMED] = groups[SUMMED].sum()
     if not failed:
         answers = answers[answers["failed_calls"] == 0]
     # Records come in the order of completion, which no sum may depend on.
