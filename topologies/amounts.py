@@ -29,12 +29,12 @@ def number_of(text: str) -> float | None:
     if not math.isfinite(value) or (len(words) > 1 and _scale(words[1]) is None):
         return None
 
-    with_unit = re.search(r"[\d.]+\s?[a-zA-Z]+", text)
+    with_unit = re.search(r"(?<![\d.])[\d.]++\s?[a-zA-Z]+", text)
     if with_unit:
         value *= _scale(with_unit[0]) or 1.0
     if re.search(r"\([\d.\s]+\)", text):
         value = -value
-    if re.search(r"[\d.\s]+%", text):
+    if re.search(r"[\d.\s]%", text):
         value *= 0.01
     return round(value, 4)
 

@@ -26,7 +26,10 @@ NUMBER_WORDS |= {"hundred": 100, "thousand": 1000, "million": 10**6, "billion": 
 ARTICLES = frozenset({"a", "an", "the"})
 # Hyphens between words are blanks; before a number they are its sign.
 _BETWEEN = re.compile(r"\s+|(?<=\w)[-\u2010-\u2014](?=\w)")
-_NUMBER = re.compile(r"[^\w.+-]*(?P<sign>[+-]?)[^\w.+-]*(?P<digits>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+\.?\d*|\.\d+)[^\w]*")
+# Linear in the length of a token: no two repetitions in a row can match the same mark.
+_NUMBER = re.compile(
+    r"[^\w.+-]*(?:(?P<sign>[+-])[^\w.+-]*)?(?P<digits>\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:\.\d*)?|\.\d+)[^\w]*"
+)
 # `\w` includes the underscore, which here separates words as punctuation does.
 _NO_WORD = re.compile(r"[^\w\s]|_")
 
@@ -65,7 +68,7 @@ def text_form(answer: str) -> str | None:
     for token in _BETWEEN.split(folded):
         number = _NUMBER.fullmatch(token)
         if number:
-            words.append(str(float(number["sign"] + number["digits"].replace(",", ""))))
+            words.append(str(float((number["sign"] or "") + number["digits"].replace(",", ""))))
             continue
         for word in _NO_WORD.sub(" ", token).split():
             if word in NUMBER_WORDS:
@@ -78,6 +81,7 @@ def text_form(answer: str) -> str | None:
 
 _MARKS = string.punctuation + string.whitespace + "“”‘’"
 # "B", "(b)", "B.", "(B).".
+_MOST_LABEL = 8  # characters of a letter with its brackets, and of quotation marks
 _LETTER = re.compile(r"\(?([a-z])(?:\)|\.|:|\)\.)?", re.IGNORECASE)
 
 
@@ -104,9 +108,9 @@ def choice_of(answer: str, choices: Sequence[str]) -> int | None:
     # A letter beyond the choices may be part of the text, which is compared below.
     if with_text and with_text[1].upper() in letters:
         index = letters.index(with_text[1].upper())
-        if choice_of(with_text[2], choices) == index:
-            return index
-        return None
+        # Of a longer text than any choice, such as thousands of letters, each would be tried in its turn.
+        may_be_choice = len(with_text[2]) <= max(map(len, texts)) + _MOST_LABEL
+        return index if may_be_choice and choice_of(with_text[2], choices) == index else None
 
     bare_text = answer_text.casefold().strip(_MARKS)
     if not bare_text:

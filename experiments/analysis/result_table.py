@@ -143,8 +143,9 @@ class ResultTable:
         # As Text: rich would read square brackets as markup, and names between colons as emoji.
         if self.title:
             console.print(Text(visible(self.title), "bold"), width=text_width)
-        console.print(grid)
-        console.print()
+        if self.rows:
+            console.print(grid)
+            console.print()
         for line in lines:
             console.print(Text(visible(line)), width=text_width)
 

@@ -22,7 +22,7 @@ PATH_METRICS = ("path_precision", "path_recall", "edge_precision", "edge_recall"
 Names = tuple[str, ...]
 
 # The texts that float() reads, as in the script.
-_NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf|infinity)", re.ASCII)
+_NUMBER = re.compile(r"[+-]?((\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?|nan|inf|infinity)", re.ASCII)
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 # The point and the plus may belong to a number at its start (.5, +3); the minus is a separator before it comes here.
 _WRAPPING = string.punctuation.replace(".", "").replace("+", "")

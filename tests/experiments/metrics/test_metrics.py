@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from actors.messages import Question
 from experiments.datasets.item import Item, Score, text_score
 from experiments.metrics.answer_metrics import exact_match, list_f1, normalise, recall_at_k, strict_exact_match
-from topologies.answers import choice_of
+from experiments.metrics.tatqa_metric import official_score
+from topologies.answers import choice_of, text_form
 
 steady = settings(derandomize=True)
 phrases = st.text(alphabet=string.ascii_letters + string.digits + " .,-$'%()éß–", max_size=30)
@@ -166,6 +167,16 @@ def test_every_choice_is_recognised_by_its_own_text(choices: list[str]) -> None:
 def test_an_unusable_answer_is_never_turned_into_a_choice(answer: str) -> None:
     named = choice_of(answer, ("first thing", "second thing"))
     assert named is None or any(sign in answer.casefold() for sign in ("a", "b", "first thing", "second thing"))
+
+
+@pytest.mark.parametrize("piece", ["1", "1x", "$", "(", "'", "1,", "and ", "; ", "A) ", "(1"])
+def test_a_text_of_any_length_has_a_score_and_a_form(piece: str) -> None:
+    """With patterns that take quadratic time, 100,000 digits would be scored in some minutes."""
+    text = piece * (100_000 // len(piece))
+    assert 0.0 <= exact_match(text, ["Oslo"]) <= strict_exact_match(text, [text]) == 1.0
+    assert official_score(f"7 {text}", ["Oslo"], "million", computed=False) == (0.0, 0.0)
+    assert text_form(text) is not None
+    assert choice_of(text, ("Oslo", "Bergen")) is None
 
 
 def test_recall_counts_supporting_documents_once() -> None:
