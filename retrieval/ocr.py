@@ -3,7 +3,6 @@
 import hashlib
 import importlib
 import importlib.util
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -16,6 +15,7 @@ import numpy as np
 
 from actors.file_locks import file_lock
 from actors.pictures import identity, read_picture
+from actors.whole_files import whole_file
 
 SURE = 0.6  # least confidence of a recognised word, as in ViDoRAG
 SAME_LINE = 0.5  # the vertical overlap of two boxes on one line, as a share of the lower one's height
@@ -62,9 +62,8 @@ class Ocr:
             self._folder.mkdir(parents=True, exist_ok=True)
             with file_lock(self._folder / "reading.lock"):  # two runs at once would read the same pictures
                 if not file.is_file():
-                    unfinished = file.with_suffix(".writing")
-                    unfinished.write_text(recognised(picture), encoding="utf-8")
-                    os.replace(unfinished, file)
+                    with whole_file(file) as unfinished:
+                        unfinished.write_text(recognised(picture), encoding="utf-8")
 
         return file.read_text(encoding="utf-8")
 

@@ -21,6 +21,7 @@ from actors.messages import Kind, Request, Source
 from actors.own_folder import own_folder
 from actors.pictures import read_picture
 from actors.prompting.prompt import QUESTION
+from actors.whole_files import whole_file
 
 TOOLS = "## Tools"
 TOOL_CALL = "## Tool call"
@@ -68,11 +69,8 @@ def source_of(image: Image) -> Source:
     folder = own_folder(Path(tempfile.gettempdir()) / f"agora-pictures-{os.getuid()}", "TMPDIR")
     path = folder / f"{digest}.png"
     if not path.exists():
-        # Renamed when complete: other processes may read or write the same picture.
-        descriptor, name = tempfile.mkstemp(dir=path.parent, suffix=".png")
-        with os.fdopen(descriptor, "wb") as file:
-            pixels.save(file, format="PNG")
-        os.replace(name, path)
+        with whole_file(path) as unfinished:
+            pixels.save(unfinished, format="PNG")
     identity = f"picture-{digest[:8]}"
     return Source(identity, identity, Kind.IMAGE, "", "", str(path))
 

@@ -1,6 +1,5 @@
 """Poisoned evidence: planted passages and pictures, and text drawn into pictures."""
 
-import os
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
@@ -13,6 +12,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from actors.messages import Kind, Question, Source, Turn
 from actors.pictures import read_picture
+from actors.whole_files import whole_file
 from experiments.attacks.kind import AttackContext, AttackKind
 
 PLANTED = "planted"  # id of the planted source
@@ -111,9 +111,6 @@ def draw_claim(path: str | None, claim: str, folder: Path) -> str:
     digest = blake2b(picture.tobytes(), digest_size=16).hexdigest()
     file = folder / f"{digest}.png"
     if not file.exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        # Appears whole: another process may draw the same picture.
-        part = file.with_suffix(f".{os.getpid()}")
-        picture.save(part, "PNG")
-        part.replace(file)
+        with whole_file(file) as unfinished:
+            picture.save(unfinished, "PNG")
     return str(file)

@@ -3,8 +3,6 @@
 import base64
 import heapq
 import logging
-import os
-import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -17,10 +15,10 @@ from typing import Any, ClassVar, Self, TypeVar
 from actors.errors import UserError
 from actors.messages import Kind, Source, derive_seed
 from actors.pictures import opened
+from actors.whole_files import whole_file
 from experiments.datasets.folder import Folder
 from experiments.datasets.item import Item, Score, choice_score, text_score
-from experiments.datasets.kept import FOLDER as KEPT
-from experiments.datasets.kept import KEPT_ITEMS, KeptItems, code_key, read_kept, write_whole
+from experiments.datasets.kept import CHOSEN_ITEMS, FOLDER, ChosenItems, code_key, read_unchanged, write_whole
 from experiments.datasets.kind import DataRequest, DataSettings
 from experiments.datasets.reading import once, placed
 
@@ -118,18 +116,18 @@ class Benchmark(ABC):
         """Chooses items of a split, from the cache where the release has not changed."""
         request = self.request
         key = self.reading_key(split, count, self.settings.limit, request.held_out, request.seed)
-        path = request.cache / KEPT / f"{key}.json"
-        kept = read_kept(path)
-        if kept is None:
+        path = request.cache / FOLDER / f"{key}.json"
+        reading = read_unchanged(path, CHOSEN_ITEMS)
+        if reading is None:
             items = tuple(self.split(split, count))
-            kept = KeptItems(self.folder.states, tuple(self.notes), items)
+            reading = ChosenItems(self.folder.states, tuple(self.notes), items)
             try:
-                write_whole(path, KEPT_ITEMS.dump_json(kept))
+                write_whole(path, CHOSEN_ITEMS.dump_json(reading))
             except UserError as error:
                 self.note(str(error))
-        for note in kept.notes:
+        for note in reading.notes:
             self.note(note)
-        return kept.items
+        return reading.items
 
     def reading_key(self, *parts: object) -> str:
         """Digests everything that decides how the release's files are read: settings, folders, this code, `parts`."""
@@ -274,17 +272,13 @@ def write_picture(file: Path, encoded: str | bytes) -> None:
     if file.is_file():
         return
 
-    # Renamed once it is checked: a run that is killed here leaves no half picture.
-    unchecked = file.with_name(f"{file.name}.{os.getpid()}-{threading.get_ident()}")
     try:
         # Without `validate` characters outside of the alphabet are skipped, and a damaged file would go unnoticed.
         content = encoded if isinstance(encoded, bytes) else base64.b64decode(encoded.strip(), validate=True)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        unchecked.write_bytes(content)
-        check_image(unchecked)
-        unchecked.replace(file)  # atomic: other processes see the whole picture or none
+        with whole_file(file) as unchecked:
+            unchecked.write_bytes(content)
+            check_image(unchecked)
     except OSError as error:
         raise UserError(f"the picture {file} cannot be written ({error}): free some disk space") from error
     except (ValueError, UserError) as error:
-        unchecked.unlink(missing_ok=True)
         raise UserError("the picture is not a picture, nor base64 text of one: download the file again") from error

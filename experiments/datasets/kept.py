@@ -1,23 +1,34 @@
-"""Keeps the chosen questions of a release in the cache, so that an unchanged release is not searched for them again."""
+"""Keeps what was read of a release in the cache, so that an unchanged release is not read for it again."""
 
 import hashlib
 import inspect
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
 from actors.errors import UserError
+from actors.whole_files import whole_file
 from experiments.datasets.folder import FileState, state_of
 from experiments.datasets.item import Item
 
-FOLDER = "questions"  # in the cache
+FOLDER = "questions"  # of chosen questions, in the cache
+
+
+class Reading(Protocol):
+    """What was read of a release. files: size and date of every file that it depends on."""
+
+    @property
+    def files(self) -> Mapping[str, FileState | None]: ...
+
+
+R = TypeVar("R", bound=Reading)
 
 
 @dataclass(frozen=True)
-class KeptItems:
+class ChosenItems:
     """Chosen questions of a split. files, notes: size and date of what was read, and what its user should know."""
 
     files: Mapping[str, FileState | None]
@@ -25,7 +36,7 @@ class KeptItems:
     items: tuple[Item, ...]
 
 
-KEPT_ITEMS = TypeAdapter(KeptItems)
+CHOSEN_ITEMS = TypeAdapter(ChosenItems)
 
 
 def code_key(loader: type, *parts: object) -> str:
@@ -36,22 +47,20 @@ def code_key(loader: type, *parts: object) -> str:
     return digest.hexdigest()
 
 
-def read_kept(path: Path) -> KeptItems | None:
-    """Reads kept items. None where there are none, or where a file of the release has changed."""
+def read_unchanged(path: Path, schema: TypeAdapter[R]) -> R | None:
+    """Reads an earlier reading. None where there is none, or where a file of the release has changed."""
     try:
-        kept = KEPT_ITEMS.validate_json(path.read_bytes())
+        reading = schema.validate_json(path.read_bytes())
     except (OSError, ValidationError):
         return None
-    is_unchanged = all(state_of(file) == state for file, state in kept.files.items())
-    return kept if is_unchanged else None
+    is_unchanged = all(state_of(file) == state for file, state in reading.files.items())
+    return reading if is_unchanged else None
 
 
 def write_whole(path: Path, content: bytes) -> None:
     """Writes a file, which others see whole or not at all. Raises UserError where it cannot be written."""
-    unfinished = path.with_suffix(f".{os.getpid()}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_bytes(content)
-        unfinished.replace(path)
+        with whole_file(path) as unfinished:
+            unfinished.write_bytes(content)
     except OSError as error:
         raise UserError(f"{path} cannot be written ({error}): free some disk space") from error

@@ -10,14 +10,14 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from actors.errors import UserError
 from actors.messages import Kind, Source
 from experiments.datasets.benchmark import Benchmark, check_image
 from experiments.datasets.folder import FileState, state_of
 from experiments.datasets.item import Dataset, Subset
-from experiments.datasets.kept import write_whole
+from experiments.datasets.kept import read_unchanged, write_whole
 from experiments.records.progress import Progress
 from retrieval.index import corpus_digest
 
@@ -57,7 +57,8 @@ class Manifest:
         self._copy: IO[bytes] | None = None
         if self._release:
             self._path = folder / f"release-{self._release.reading_key()}.json"
-            self._read = read_manifest(self._path)
+            # It is empty where it is missing or damaged, or where a file of the release has changed.
+            self._read = read_unchanged(self._path, READ_RELEASE) or ReadRelease()
 
     def digest(self, with_pictures: bool) -> str:
         """Digests the corpus, as `corpus_digest`. Reads it where the release has changed since it was last read.
@@ -173,14 +174,3 @@ class Manifest:
     def _save(self) -> None:
         """Keeps what was read. Another process may do the same at the same time."""
         write_whole(self._path, READ_RELEASE.dump_json(self._read))
-
-
-def read_manifest(path: Path) -> ReadRelease:
-    """Reads a manifest. It is empty where it is missing or damaged, or where a file of the release has changed."""
-    try:
-        read_release = READ_RELEASE.validate_json(path.read_bytes())
-    except (OSError, ValidationError):
-        return ReadRelease()
-    if any(state_of(file) != state for file, state in read_release.files.items()):
-        return ReadRelease()
-    return read_release
