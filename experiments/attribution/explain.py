@@ -228,8 +228,9 @@ class Explanation:
         half = len(agents) // 2
         suspected = agents[:half]
         unsuspected = agents[half:]
-        needed = await self._irreducible([*background, *suspected], True, unsuspected)
-        return [*await self._irreducible([*background, *needed], bool(needed), suspected), *needed]
+        second_members = await self._irreducible([*background, *suspected], True, unsuspected)
+        first_members = await self._irreducible([*background, *second_members], len(second_members) > 0, suspected)
+        return [*first_members, *second_members]
 
     def _decision_effect(self) -> list[Effect]:
         """Answers by the plurality of the messages that the decision agent read; none without one, or of one answer."""

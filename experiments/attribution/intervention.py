@@ -157,7 +157,7 @@ class Prediction(Intervention):
             return await super()._answer(turn, own_messages)
         id = f"{turn.round}/{turn.agent}"
         recorded_turns = {message.id: message for message in self.replay.discussion.trace.turns}
-        # The discussion may have a turn that was never recorded; the last one stands for it.
+        # A turn without a record counts as the last one.
         message = recorded_turns.get(id, self.replay.discussion.trace.turns[-1])
         self.tokens += message.tokens
         # With another seed it equals no message that was heard before.

@@ -53,10 +53,14 @@ def power_notes(
     for pair in pairs:
         pair_spread = _pair_spread(runs, *pair)
         if pair_spread and pair_spread.questions:
-            difference = Design(pair_spread, tuple(sizes), seeds).smallest_difference()
-            by_pair.append(f"{' and '.join(pair)} {_written(difference)}")
+            design = Design(pair_spread, tuple(sizes), seeds)
+            share = design.not_worse(compare.margin)
+            by_pair.append(f"{' and '.join(pair)} {_written(design.smallest_difference())} ({share:.0%})")
     differences = ", ".join(by_pair) or "unknown, for the earlier run compares none of the methods"
-    yield f"{WORDS}: {differences} ({size})."
+    yield (
+        f"{WORDS}, and in brackets the share of studies without a difference that show not worse by "
+        f"compare.margin={compare.margin:g}: {differences} ({size})."
+    )
 
 
 def _written(difference: float) -> str:

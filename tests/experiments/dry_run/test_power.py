@@ -78,7 +78,8 @@ def test_an_earlier_run_gives_the_variance_of_the_pairs_that_it_has(tmp_path: Pa
                 recorder.evaluated(trace(number, method), item(number), Score(score, score))
     compare = CompareSettings(variance_from=str(run.path))
     (line,) = power_notes(compare, [1] * 100, [("a", "b"), ("a", "c")])
-    assert f"a and b {Design(Spread(0.5), (1,) * 100).smallest_difference():.3f}" in line
+    assert f"a and b {Design(Spread(0.5), (1,) * 100).smallest_difference():.3f} " in line
+    assert f"({Design(Spread(0.5), (1,) * 100).not_worse(compare.margin):.0%})" in line
     assert " c " not in line
     shown, not_worse = power_notes(CompareSettings(), [1] * 100, [("a", "b")], seeds=3)
     assert f"{Design(Spread(0.5, 0.15), (1,) * 100, 3).smallest_difference():.3f}" in shown

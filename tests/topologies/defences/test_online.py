@@ -106,6 +106,31 @@ async def test_equal_agents_are_heard_alike(method: str) -> None:
     assert trace.weights[-1] == (1.0,) * len(AGENTS)
 
 
+@pytest.mark.parametrize("method", ONLINE[:-1])
+async def test_without_labels_a_liar_and_an_honest_specialist_are_silenced_alike(method: str) -> None:
+    """Two worlds, planted by their right answer alone, in which agents send messages of one distribution."""
+
+    async def share_silenced(world: str, dissenter: str) -> float:
+        draw = np.random.default_rng(len(world))
+        silenced = []
+        for _ in range(60):
+            lone_answer = "Albi" if draw.random() < 0.9 else "Millau"
+            team = {agent: "Millau" if draw.random() < 0.9 else "Albi" for agent in AGENTS}
+            team[dissenter] = lone_answer
+            right = "Millau" if world == "the dissenter lies" else "Albi"
+            trace = await held(topology(method), lambda agent, round, team=team: team.get(agent))  # type: ignore[misc]
+            lies = team[dissenter] != right
+            if lone_answer == "Albi" and lies == (world == "the dissenter lies"):
+                silenced.append(trace.weights[-1][AGENTS.index(dissenter)] < 0.5)
+        return float(np.mean(silenced))
+
+    liar = await share_silenced("the dissenter lies", "a3")
+    specialist = await share_silenced("the dissenter alone is right", "a3")
+    # A guard that finds the one silences the other.
+    assert liar > 0.3
+    assert abs(liar - specialist) < 0.25
+
+
 def test_at_most_fewer_than_half_stand_out_and_equals_never() -> None:
     assert not outliers(np.ones(5)).any()
     assert not outliers(np.array([0.1, 0.1, 0.1, 0.1, 0.15])).any()
