@@ -28,7 +28,8 @@ _WORDS_IN_PLACE = 3  # at most, of a statement in place of a text
 _BEHIND = pattern(r"(?<=[.!?])\s+" + OFFER.pattern + r"|[\s,;.|]{0,4}\(\s?confidence:?\s[^()]{1,20}\)\Z")
 _LEAD_IN = re.compile(
     r"\A(?:(?:(?:(?:the|my)\s)?(?:(?:correct|right|best|final)\s)?(?:answer|option|choice|letter)"
-    r"(?:\sis\s?[:：]?|\s?[:：])(?:\s+|\Z))++|(?:it is|it's|this is|that is)\s+)",
+    r"(?:\sto\s(?:the|this|your)\squestion)?(?:\sis(?:\sthat\b)?\s?[:：]?|\s?[:：])(?:\s+|\Z))++"
+    r"|(?:it is|it's|this is|that is)\s+)",
     re.IGNORECASE,
 )
 # A model's words besides an answer: another sentence, or a clause behind yes or no, a dash or a semicolon.
@@ -37,7 +38,10 @@ _MORE = re.compile(
     r"[A-Z][^.]*\s[a-z]|\A(?i:yes|no)\s?[,;:–—-]+\s*\w.*\b(?:[a-z]{4}|is\b)|\A(?i:yes|no)[.!?]+\s*(?i:yes|no)\b"
     r"|\b[A-Z]\.\s[A-Z]\w*\s[a-z]|\s[–—-]\s(?:[a-z]\S*|I)\s|;\s[a-z]\S*(?:\s\S+){2,}\Z|(?i:\bconfidence\W{0,4}\d)"
     # A text that begins or ends in the middle of a sentence, or has another answer in it.
-    r"|\A[,;]\s|\w\s?[:：]\Z|(?i:\w\sanswer\s?[:：])"
+    r"|\A[,;]\s|\w\s?[:：=]\Z|(?:\S+\s){3}\S+,\Z|\s(?:is|are|was|the|an?|of|as|and|called|named)\Z"
+    r"|(?i:\w\sanswer\s?[:：])"
+    # A sentence about the answer, in its place: `The answer rests on the opinions of others.`
+    r"|\A(?:\d\.\s)?[Tt]he answer\b|\A[Tt]he\Z"
     # From one word to another, where one answer was asked for.
     r"|\A[^\W\d_][^\d+<>=→]*\s(?:->|=>|→)\s[^\W\d_][^\d+<>=→]*\Z"
 )
@@ -64,7 +68,7 @@ def read_answer(field: Field, value: str, choices: Sequence[str]) -> Values | Fi
     text = bare(_LEAD_IN.sub("", unwrapped(_BEHIND.sub("", value)), count=1))
     answer = bare(split_support(text)[0])
     unknown = is_unknown(answer)
-    signs = text.strip(" ?.…*_`$\"'")  # which may be an answer, as may emoji
+    signs = text.strip(" ?.,…*_`$\"'")  # which may be an answer, as may emoji
     is_sign = 0 < len(signs) < 3 or "So" in map(unicodedata.category, signs)
     is_form = PLACEHOLDER.fullmatch(value.strip(" `")) and not unknown
     if is_form or (is_blank(text) and not is_sign) or plain(text) == plain(field.name):
@@ -130,7 +134,7 @@ def is_unfounded(answer: str, prompt: str) -> bool:
         return False
     names: set[str] = set()
     for word, kind in zip(answer_words, kinds.casefold(), strict=True):
-        if kind not in "nr" and len(word) >= _LETTERS_OF_A_NAME:
+        if kind in "xfsbo" and len(word) >= _LETTERS_OF_A_NAME:
             names.add(word.casefold())
     return names.isdisjoint(_words_of(prompt.casefold()))
 

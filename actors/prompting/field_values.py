@@ -95,8 +95,9 @@ def read_values(field_text: FieldText, choices: Sequence[str] = ()) -> Outcome:
 
     text, _ = value_and_rest(field_text)
     line = one_line(text)
-    if len(field.asks) > _LONG_DESCRIPTION and line.casefold().strip("<[ ").startswith(field.asks.casefold()):
-        return None  # the form's own description, repeated
+    description = field.asks[:_LONG_DESCRIPTION].casefold()
+    if len(description) == _LONG_DESCRIPTION and line.casefold().strip("<[ ").startswith(description):
+        return None  # the form's own description, repeated or altered
     if line.startswith(('{"', '["')):
         return FieldFault(field, f"one value was asked for, and {quoted(line)} is a list or an object")
     if field.value is Value.ANSWER:
