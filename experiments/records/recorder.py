@@ -383,6 +383,10 @@ class EvaluationFile:
         self.finished = set[str]()
         self._lines = enumerate(jsonl.placed(path), start=1)
 
+    def has_more(self) -> bool:
+        """True if there are discussions behind those that were found."""
+        return next(self._lines, None) is not None
+
     def find(self, scored: Scored, scores: Path) -> Trace | None:
         """Reads on to the discussion of a score in the file `scores`. None where the discussions end before it.
 
@@ -416,6 +420,9 @@ def check_scores(run: RunFolder, rescore: Callable[[Trace], Scored]) -> None:
         if trace is None:
             raise UserError(f"{path} lacks the discussion of {scored.question}, whose score is recorded; {LOST}")
         checked_line(run, line, scored, rescore(trace))
+    for path, evaluation in evaluations.items():
+        if evaluation.has_more():
+            raise UserError(f"{path} has discussions without a score; resume={run.path} cuts them off")
 
 
 def checked_line(run: RunFolder, line: bytes, recorded: Scored, computed: Scored) -> bytes:

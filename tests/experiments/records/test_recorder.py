@@ -19,7 +19,7 @@ from actors.messages import Message, Status
 from experiments.datasets.item import Score
 from experiments.records import jsonl
 from experiments.records.checkpoint import Checkpoint
-from experiments.records.recorder import LearningRecorder, Recorder, RunFolder
+from experiments.records.recorder import LearningRecorder, Recorder, RunFolder, check_scores
 from experiments.records.records import Scored, by_question, decode_trace, encode_trace
 from tests.support.fake_run import carry_on, cut, evaluate, item, learn, learning_step, make_run, rescored, trace
 from tests.support.paths import ROOT
@@ -372,3 +372,13 @@ def test_a_checkpoint_of_a_size_that_no_learner_has_is_not_read(tmp_path: Path) 
     os.truncate(path, 20 * 2**30)  # takes no room on the disk
     with pytest.raises(UserError, match=r"topology\.safetensors"):
         Checkpoint.read(path)
+
+
+def test_a_discussion_that_is_there_twice_is_refused_where_a_run_is_concluded(tmp_path: Path) -> None:
+    run = make_run(tmp_path, steps=1, questions=2)
+    check_scores(run, rescored)
+    with run.trace_file("evaluate-m3prune").open("r+b") as file:
+        last = file.readlines()[-1]
+        file.write(last)
+    with pytest.raises(UserError, match="evaluate-m3prune"):
+        check_scores(run, rescored)

@@ -1,7 +1,7 @@
 """An endpoint that quotes its key, taken apart: no file of the run's folder or cache holds it."""
 
 import re
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -81,12 +81,15 @@ def test_a_judged_sweep_over_ray_writes_no_key_into_folders_logs_or_the_terminal
             nonlocal asked
             if request.path.endswith("/models"):
                 return Told({"data": [{"id": "m"}]})
-            form = FORMS[asked % len(FORMS)]
-            apart = APART[asked // len(FORMS) % len(APART)]
+            form = FORMS[asked % 3]
+            apart = APART[asked // 3 % len(APART)]
             asked += 1
-            if b"Grade" in request.content:
+            if b"Answer to grade" in request.content:
+                form = FORMS[-1]
+                apart = "**"  # others hide the grade, and a trial that is not judged has failed
                 for path in (file for file in Path(short_folder).rglob("*") if file.is_file()):
-                    ray_files[path.name] = holds_key(path.read_bytes())
+                    with suppress(FileNotFoundError):
+                        ray_files[path.name] = ray_files.get(path.name, False) or holds_key(path.read_bytes())
             return Told(completion(form.format(f"{BEGIN}{apart}{END}")))
 
         server = Server(quote)
