@@ -9,7 +9,7 @@ from dataclasses import replace
 from hashlib import blake2b
 from pathlib import Path
 
-from actors.errors import UserError, first_of
+from actors.errors import UserError
 from actors.messages import Question, Source
 from experiments.config.loading import load_overrides
 from experiments.config.references import check_machine
@@ -17,7 +17,7 @@ from experiments.config.yaml_tree import yaml_tree
 from experiments.datasets.benchmark import check_image, image_source, text_source
 from experiments.datasets.reading import read_bytes
 from experiments.planning.plan import Plan
-from experiments.runner import LOST
+from experiments.runner import reason_reported
 from experiments.running.asked_discussion import discuss
 from experiments.unused import plan_run
 
@@ -43,15 +43,9 @@ def ask(text: str, words: Sequence[str]) -> int:
 
     plan, has_data = planned(settings)
     question = Question("ask", text, tuple(options.get("choices", ())))
-    try:
-        return discuss(plan, question, sources_of(options), has_data)
-    except (*LOST, BaseExceptionGroup) as error:
-        group = error if isinstance(error, BaseExceptionGroup) else BaseExceptionGroup("", [error])
-        for kind in (UserError, *LOST):
-            reason = first_of(kind, group)
-            if reason is not None:
-                raise UserError(str(reason)) from error
-        raise
+    with reason_reported():
+        exit_code = discuss(plan, question, sources_of(options), has_data)
+    return exit_code
 
 
 def listed(value: str) -> list[str]:

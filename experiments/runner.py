@@ -1,7 +1,8 @@
 """Prepares a run or a sweep, and runs a plan in its folder."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -81,8 +82,22 @@ def run(plan: Plan, folder: RunFolder) -> bool:
 
     Raises UserError for everything that the user can put right; records stay, and the run can be resumed.
     """
+
+    def resume_line() -> str:
+        if not is_recorded(folder.path):
+            return ""
+        return f"records stay: go on with: {resumption(plan.config, folder.path)}"
+
+    with reason_reported(resume_line):
+        is_conclusive = plan.job.run(plan, folder)
+    return is_conclusive
+
+
+@contextmanager
+def reason_reported(remedy: Callable[[], str] = str) -> Iterator[None]:
+    """Turns what ends a run into a UserError with its reason. remedy: returns the end of the line."""
     try:
-        return plan.job.run(plan, folder)
+        yield
     # Task groups wrap what a task raised; the user's own mistake in it is all that has to be reported.
     except (*LOST, BaseExceptionGroup) as error:
         group = error if isinstance(error, BaseExceptionGroup) else BaseExceptionGroup("", [error])
@@ -91,9 +106,6 @@ def run(plan: Plan, folder: RunFolder) -> bool:
             raise user_error from user_error.__cause__
         for lost in LOST:
             reason = first_of(lost, group)
-            if reason is not None and is_recorded(folder.path):
-                resume = f"records stay: go on with: {resumption(plan.config, folder.path)}"
-                raise UserError(f"{reason}; {resume}") from error
             if reason is not None:
-                raise UserError(str(reason)) from error
+                raise UserError("; ".join(filter(None, (str(reason), remedy())))) from error
         raise

@@ -1,11 +1,11 @@
 """What run folders of real size cost those that read them: seconds, CPU and peak memory of each reader.
 
     python -m tests.instruments.benchmarks.run_folders <folder> [--kinds run sample sweep list] [--questions 2441]
-        [--discussions 20000] [--trials 1000] [--runs 500 5000]
+        [--discussions 19500] [--trials 1000] [--runs 500 5000]
 
 Makes in `folder`, where they are not there, one small real run for each kind, and from it:
 - run: 12 methods, of which one learned a graph, on so many questions;
-- sample: so many discussions of few turns, which a report embeds whole;
+- sample: so many discussions of few turns, which a report embeds whole (the generated sample has questions for 19,600);
 - sweep: so many trials, five of each setting;
 - list: folders of so many runs.
 Records are the small run's under other questions of the same data set, scored by their own labels and written by the
@@ -382,7 +382,7 @@ if __name__ == "__main__":
     parser.add_argument("folder", type=Path)
     parser.add_argument("--kinds", nargs="+", default=KINDS, choices=KINDS)
     parser.add_argument("--questions", type=int, default=2441)
-    parser.add_argument("--discussions", type=int, default=20_000)
+    parser.add_argument("--discussions", type=int, default=19_500)
     parser.add_argument("--trials", type=int, default=1000)
     parser.add_argument("--runs", type=int, nargs="+", default=[500, 5000])
     main(parser.parse_args())
