@@ -95,7 +95,7 @@ def run(plan: Plan, folder: RunFolder) -> bool:
 
 @contextmanager
 def reason_reported(remedy: Callable[[], str] = str) -> Iterator[None]:
-    """Turns what ends a run into a UserError with its reason. remedy: returns the end of the line."""
+    """Turns an error that ends a run into a UserError with its reason. remedy: returns the end of the line."""
     try:
         yield
     # Task groups wrap what a task raised; the user's own mistake in it is all that has to be reported.

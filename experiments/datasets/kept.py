@@ -1,4 +1,4 @@
-"""Keeps what was read of a release in the cache, so that an unchanged release is not read for it again."""
+"""Keeps readings of a release in the cache, so that an unchanged release is read once."""
 
 import hashlib
 import inspect
@@ -17,14 +17,14 @@ from experiments.datasets.item import Item
 FOLDER = "questions"  # of chosen questions, in the cache
 
 
-class Reading(Protocol):
-    """What was read of a release. files: size and date of every file that it depends on."""
+class ReleaseReading(Protocol):
+    """Reading of a release. files: size and date of every file that it depends on."""
 
     @property
     def files(self) -> Mapping[str, FileState | None]: ...
 
 
-R = TypeVar("R", bound=Reading)
+R = TypeVar("R", bound=ReleaseReading)
 
 
 @dataclass(frozen=True)

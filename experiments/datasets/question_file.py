@@ -58,7 +58,7 @@ class Place(NamedTuple):
 
     @property
     def unit(self) -> str:
-        """What is chosen by seed: the question, or all that have its group."""
+        """Id by which seeds choose: that of the question, or of its group."""
         return self.group or self.id
 
 
