@@ -29,7 +29,7 @@ PROMPT_REFUSED = (400, TOO_LARGE, 422)
 NO_CREDIT = "insufficient_quota"
 FILTERED = "content_filter"
 TOO_MANY = "rate_limit_exceeded"
-# The words of gateways for too many requests, in place of a status or next to one that says less.
+# Words for too many requests in gateways' replies, in place of status 429.
 LIMIT_NAMED = re.compile(r"rate.?limit|too.?many.?requests|resource.?exhausted|throttl", re.IGNORECASE)
 NUMBER = re.compile(r"(?<![\d.,-])\d{1,3}(?:,\d{3})+(?!\d)|(?<![\d.-])\d+")
 # Names of a normal end, and of a limit, in the protocols that proxies translate; any other end is no normal one.
