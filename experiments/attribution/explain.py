@@ -136,6 +136,9 @@ class Explanation:
 
         silenced = replaced if self._by == "silence" else ()
         failed = any(turn.status is Status.FAILED and turn.id not in silenced for turn in trace.turns)
+        if self._by == "counterpart" and self._acts_on == "evidence" and trace.lookups:
+            # A system's own searches find the attacker's sources still, where these are in the corpus.
+            failed = failed or self._replay.discussion.attack.evidence is not None
         question = self._replay.discussion.question
         differs = ballot(question, trace.answer) != ballot(question, self._trace.answer)
         return Effect(kind, of, trace.answer, self._utility(trace.answer), differs and not failed, failed)

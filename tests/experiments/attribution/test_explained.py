@@ -12,7 +12,7 @@ from typing import TypeVar, cast
 import pytest
 from playwright.sync_api import expect
 
-from actors.messages import Message, Question, Status, Trace
+from actors.messages import Lookup, Message, Question, Status, Trace
 from experiments.attribution import explained_run
 from experiments.attribution.explain import Explanation
 from experiments.attribution.intervention import Replay, agents_of
@@ -402,3 +402,16 @@ async def test_without_tokens_nothing_is_tried_and_nothing_is_concluded() -> Non
     explanation = Explanation(cast(Replay, Planted({"c"})), cast(Dataset, dataset), "counterpart")
     explained_answer = await explanation.explain(ExplainSettings(), seed=0, budget=0.5)
     assert (explained_answer.finished, explained_answer.cause) == (False, UNKNOWN)
+
+
+@pytest.mark.parametrize(("searched_corpus", "cause"), [(object(), UNKNOWN), (None, NOT_THE_ATTACK)])
+async def test_a_system_that_searches_an_attacked_corpus_has_no_honest_discussion(
+    searched_corpus: object, cause: str
+) -> None:
+    dataset = SimpleNamespace(score=lambda item, answer: Score(0.0, 0.0))
+    planted = Planted(set())
+    lookups = (Lookup("texts", "Where?", ()),)
+    planted.discussion.trace = replace(planted.discussion.trace, attack="corpus", attacked=(), lookups=lookups)
+    planted.discussion.attack = SimpleNamespace(evidence=searched_corpus)
+    explanation = Explanation(cast(Replay, planted), cast(Dataset, dataset), "counterpart")
+    assert (await explanation.explain(ExplainSettings(), seed=0, budget=2)).cause == cause
