@@ -22,7 +22,7 @@ SMALL += ["runtime=inline", "wandb.mode=disabled"]
 
 def test_every_recipe_has_a_command_that_is_read() -> None:
     headings = re.findall(r"^## .+\n\n    python run\.py ", RECIPES, re.MULTILINE)
-    assert len(headings) == RECIPES.count("\n## ") == 11
+    assert len(headings) == RECIPES.count("\n## ") == 12
     for words in COMMANDS:
         assert load(words).experiment
 
