@@ -5,7 +5,6 @@ from itertools import chain
 from typing import Any
 
 from experiments.analysis.paired import claim, differences
-from experiments.attacks.attack_metrics import surrogate_text
 
 Metrics = Mapping[str, Any]  # the content of metrics.json
 
@@ -31,14 +30,8 @@ def in_short(metrics: Metrics) -> Iterator[str]:
     for method, row in rows.items():
         for agent, (since, question) in row.get("monitor", {}).items():
             yield FELL.format(method=method, agent=agent, since=since, shown=question)
-        doubts = row.get("doubts", ())
-        for doubt in doubts:
+        for doubt in row.get("doubts", ()):
             yield f"Warning: {method}: {doubt}."
-        if "confirmed" in row and row["confirmed"] not in doubts:
-            yield f"{method}: {row['confirmed']}."
-    for method, row in rows.items():
-        if "surrogate" in row:
-            yield f"{method}: {surrogate_text(row['surrogate'])}."
 
     yield from looked_at(metrics)
     yield from differences(metrics["paired"], rows)

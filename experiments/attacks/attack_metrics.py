@@ -174,22 +174,6 @@ def _rounded(score: float) -> float | None:
     return round(score, 6) if math.isfinite(score) else None
 
 
-def surrogate_text(check: Mapping[str, Any]) -> str:
-    """Sums up the sign check of a learner (`topologies.learning.spec.Surrogate`, agents by name)."""
-    slope, low, high, credit, senders = check.values()
-    if low > 0:
-        carries = "reach"
-    elif high < 0:
-        carries = "are reversed in"
-    else:
-        carries = "may not reach"
-    without = f", but not those of {', '.join(senders)}" if senders else ""
-    return (
-        f"{credit} answers judge the edges{without}; effects on own answers {carries} the final one (slope "
-        f"{slope:+.2f}, {low:+.2f} to {high:+.2f})"
-    )
-
-
 def attackers_found(folder: Path) -> dict[str, Any]:
     """Returns the `edge_measures` of a learned graph under attack, and its `surrogate`, if any."""
     path = folder / EDGE_SCORES

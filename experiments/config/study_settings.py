@@ -9,7 +9,7 @@ from pydantic import Field
 
 from actors.lookup import near_miss
 from actors.settings import MOST, setting, shown
-from topologies.learning.variants import VARIANTS
+from topologies.learning.variants import LEARNED, VARIANTS
 
 Strength = Annotated[float, Field(ge=0, le=MOST)]
 Count = Annotated[int, Field(ge=1, le=MOST)]
@@ -69,7 +69,7 @@ EASY = (Influence.ANSWERS, Influence.EVIDENCE, Influence.HELP, Influence.DEAF, I
 class PlantedSettings:
     """Learners and worlds of `job=planted`. By default 65 worlds, of about fifteen seconds of one core each."""
 
-    learners: list[str] = setting(factory=lambda: list(VARIANTS))
+    learners: list[str] = setting(factory=lambda: list(LEARNED))
     """Learned methods to compare; `training.share` adds learners from another's discussions."""
     seeds: int = setting(5, at_least=1, at_most=10_000)
     """Number of teams for each setting; their adversaries are distributed over all agents."""

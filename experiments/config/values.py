@@ -33,7 +33,7 @@ from experiments.config.keys import (
     unknown_key,
 )
 from experiments.config.yaml_tree import MISSING, Plain, is_null
-from topologies.learning.variants import VARIANTS
+from topologies.learning.variants import LEARNED
 
 Layer = dict[str, Any]  # values of some settings, by dotted key
 
@@ -114,7 +114,7 @@ def _completed(tree: Mapping[str, Any]) -> Config:
     # Written out, so that a saved configuration means the same to later versions, which have others.
     methods: list[str] = []
     for name in config.methods:
-        methods += VARIANTS if name == "learned" else [name]
+        methods += LEARNED if name == "learned" else [name]
     config.methods = list(dict.fromkeys(methods))
     return config
 

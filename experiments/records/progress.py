@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from textwrap import fill
 from typing import Self, TypeVar
 
 from rich.console import Console
@@ -121,15 +120,12 @@ class Progress:
             table.add_row("", Text(f"phases that are over: {len(finished_bars)}", "dim"))
         return table
 
-    def print(self, line: str, folded: bool = False) -> None:
-        """Prints a line above the bars, which may be folded. One that trials of a sweep repeat is printed once."""
+    def print(self, line: str) -> None:
+        """Prints a line above the bars. One that trials of a sweep repeat is printed once."""
         if line not in self._printed:
             self._printed.add(line)
-            text = visible(line)
-            if folded:
-                text = fill(text, LINE)
             # As Text: rich would read square brackets as markup, and names between colons as emoji.
-            self._console.print(Text(text), soft_wrap=True)
+            self._console.print(Text(visible(line)), soft_wrap=True)
 
 
 class Bar:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import networkx as nx
 import numpy as np
 
 from actors.messages import Kind, Question
-from experiments.attacks.attack_metrics import surrogate_text, write_edge_scores
+from experiments.attacks.attack_metrics import write_edge_scores
 from experiments.planning.plan import Plan
 from experiments.records.recorder import LearningRecorder
 from experiments.records.run_files import write_atomically
@@ -115,9 +116,7 @@ class GraphLearning:
         topology, learner = self.graphs[method], self.learners[method]
         folder = self.context.recorder.run.learned(method).path
         for doubt in await learner.doubts():
-            line = f"Warning: {method}: {doubt}"
-            log.info(line)
-            self.context.progress.print(line, folded=True)
+            log.info("%s: %s", method, doubt)
 
         # Also in a resumed run that has nothing left to learn: the frozen wiring is in memory only.
         await topology.freeze()
@@ -125,16 +124,14 @@ class GraphLearning:
         checked: dict[str, Any] = {}
         if surrogate:
             checked = surrogate._asdict() | {"senders": [topology.agents[sender] for sender in surrogate.senders]}
-            if not surrogate.holds:
-                self.context.progress.print(f"{method}: {surrogate_text(checked)}")
-        edge_scores = await learner.edge_scores()
+        groups = await self._questions_by_kinds() if topology.by_question else {}
+        edge_scores = await learner.edge_scores(await topology.features(list(chain(*groups.values()))))
         write_edge_scores(folder, topology.agents, self.context.attack.attackers, edge_scores, checked)
 
         export_topology(folder, "topology", topology.common, topology.agents)
-        if topology.by_question:
-            for kinds, questions in sorted((await self._questions_by_kinds()).items()):
-                wiring = await topology.wiring(*questions)
-                export_topology(folder, f"topology-{kinds}", wiring, topology.agents)
+        for kinds, questions in sorted(groups.items()):
+            wiring = await topology.wiring(*questions)
+            export_topology(folder, f"topology-{kinds}", wiring, topology.agents)
         self._write_team(folder, topology)
         if self.context.on_learned:
             self.context.on_learned(method)

@@ -146,20 +146,16 @@ class Training:
                 bar.advance()
                 report = progress.reports[-1]
                 if report and report.confirmed:
-                    line = f"{method}: {report.confirmed}"
-                    log.info(line)
-                    self.context.progress.print(line, folded=True)
+                    log.info("%s: %s", method, report.confirmed)
 
     def _report_early_stop(self, stage: int, progress: StageProgress) -> None:
-        """Prints how many discussions are saved. A confirmation needs some for each remaining question."""
-        config = self.context.config
-        steps_left = config.pruning.steps - progress.stopped_after
-        samples_left = progress.steps[0].samples if progress.steps else 0
-        saved = steps_left * config.training.questions_per_step * (config.training.samples - samples_left)
-        line = (
-            f"{self.learner.method}, stage {stage}: ends after {progress.stopped_after} of {config.pruning.steps} "
-            f"steps, {saved:,} discussions fewer"
-        )
+        """Prints how many discussions are saved."""
+        training = self.context.config.training
+        method = self.learner.method
+        steps = self.context.plan.learners[method].exploring(stage).steps
+        saved = (steps - progress.stopped_after) * training.questions_per_step * training.samples
+        duration = f"ends after {progress.stopped_after} of {steps} steps, {saved:,} discussions fewer"
+        line = f"{method}, stage {stage}: {duration}"
         log.info(line)
         self.context.progress.print(line)
 

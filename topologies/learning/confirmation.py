@@ -1,8 +1,15 @@
-"""Confirmation of a cut: the pruned graph against the simplest graphs, on questions that were kept for it.
+"""Confirmation of a cut: the pruned graph against the simplest ones, on questions that were kept for it.
 
 All graphs answer the same questions. At a look the confirmation ends when bets (betting.py) show that another graph is
-better than the pruned one, or that the pruned one is better than all others. At the end another graph wins if its mean
-is higher by some standard errors.
+better than the pruned one, or that the pruned one is better than all others.
+
+At the end the graph with the highest mean wins. Where something was cut, another one needs a lead of a standard error.
+For edges are cut by the evidence of many discussions: a priori the difference d of another graph from the pruned one is
+normal about -b, with standard deviation b. The confirming questions show D, with error s. Then d has the mean
+
+    (D / s^2 - 1 / b) / (1 / s^2 + 1 / b^2),
+
+which is above 0 where D > s^2 / b, and this is s for b = s. Where nothing was cut, d is 0 a priori.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,30 +18,25 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from actors.messages import derive_seed
 from topologies.betting import capitals
 from topologies.graphs import as_wirings, joined
 from topologies.learning.edge_state import EdgeState
-from topologies.learning.spec import CONFIRMED, CONFIRMING, GRAPHS, PRUNED, RANDOM, UNPRUNED, LearnerSpec
+from topologies.learning.estimator import EdgeEstimator
+from topologies.learning.spec import ALL, CONFIRMED, CONFIRMING, GRAPHS, PRUNED, LearnerSpec
 from topologies.wiring import Bools, Floats, Ints, Wirings
 
 LOOKS = 4
 """Largest number of looks."""
-LEADS = np.array([0.0, 1.0, 0.25, 1.0])
-"""Lead that each graph needs over a cut one, in standard errors of the difference of means.
-
-The empty graph needs less than others, which bring back edges that were found to harm."""
-CLEAR = 2.0
-"""Lead over a graph from which nothing was cut. Where nothing is known, a smaller one would be taken by chance."""
 
 
 class Confirmation:
     """Compares a learner's pruned graph with simple graphs and leaves the winner, in its last steps.
 
-    existing: all edges that are learned, bool [unit, unit] by kind. pruned: the pruned graph's wirings, by features of
-    questions or without; left: its edges, bool [rounds or 1, unit, unit] by kind.
+    existing: all edges that are learned, bool [unit, unit] by kind. estimator: grades the agents.
+    pruned: the pruned graph's wirings, by features of questions or without; left: its edges, bool [rounds or 1, unit,
+        unit] by kind.
     state: `scores`: mean utility [steps, graphs], NaN where a graph was not tried or its discussions failed; [1] each:
-    `phase`, `winner` (its place), `steps` to take, those `done`, and the number of `failed` discussions.
+    `phase`, `winner` (its place), the steps `done`, and the number of `failed` discussions.
     """
 
     prefix = "confirm."
@@ -44,19 +46,20 @@ class Confirmation:
         spec: LearnerSpec,
         edges: EdgeState,
         existing: Mapping[str, Tensor],
+        estimator: EdgeEstimator,
         pruned: Callable[[Floats | None], Wirings],
         left: Callable[[], Mapping[str, Tensor]],
     ) -> None:
         self.spec = spec
         self.edges = edges
         self.existing = existing
+        self.estimator = estimator
         self.pruned = pruned
         self.left = left
         self.state: dict[str, Tensor] = {}
         if spec.confirming:
-            self._set(phase=0, winner=0, steps=0, done=0, failed=0)
-            shape = (spec.pruning.steps, len(GRAPHS))
-            self.state["scores"] = torch.full(shape, torch.nan, dtype=torch.float64)
+            self._set(phase=0, winner=0, done=0, failed=0)
+            self.state["scores"] = torch.full((spec.confirming, len(GRAPHS)), torch.nan, dtype=torch.float64)
 
     @property
     def phase(self) -> int:
@@ -80,26 +83,25 @@ class Confirmation:
     @property
     def lookahead(self) -> int:
         """Number of steps beyond the next one until the next look."""
-        steps = self._number("steps")
+        steps = self.spec.confirming
         steps_done = self._number("done")
         between_looks = -(-steps // LOOKS)
         return min(between_looks - steps_done % between_looks, steps - steps_done) - 1
 
-    def begin(self, steps: int) -> None:
-        """Begins to compare, on so many steps' questions."""
-        self._set(phase=CONFIRMING, steps=steps)
+    def begin(self) -> None:
+        """Begins to compare."""
+        self._set(phase=CONFIRMING)
 
     def sample(self, k: int, questions: int, step: int, features: Floats | None) -> Wirings:
-        """Draws wirings of the compared graphs: the pruned one by the questions' features, each random one anew."""
+        """Returns wirings of the compared graphs, the pruned one by the questions' features."""
 
-        draw = np.random.default_rng(derive_seed(self.spec.seed, "compared", step))
         wirings = []
         for question in range(questions):
             for place in places(step, k // questions):
                 if GRAPHS[place] == PRUNED:
                     wirings.append(self.pruned(None if features is None else features[[question]]))
                 else:
-                    wirings.append(self._simple_wirings(GRAPHS[place], draw))
+                    wirings.append(self._simple_wirings(GRAPHS[place]))
         return joined(wirings)
 
     def learn(self, step: int, questions: int, utility: Floats, failed: Bools) -> None:
@@ -111,7 +113,7 @@ class Confirmation:
             self.state["scores"][steps_done, place] = float(utility[~failed & (graph == place)].mean())
         self._set(done=steps_done + 1, failed=self._number("failed") + int(failed.sum()))
 
-        is_last = steps_done + 1 == self._number("steps")
+        is_last = steps_done + 1 == self.spec.confirming
         if is_last or (is_look and decided(self.scores, self.spec.settings.error_rate)):
             self.decide()
 
@@ -121,34 +123,36 @@ class Confirmation:
         mean, error = leads(self.scores)
         remaining = self.left()
         cut = any((edges & ~remaining[kind]).any() for kind, edges in self.existing.items())
-        needed_lead = (LEADS if cut else CLEAR) * error
+        needed_lead = error if cut else 0
         winner = int(np.where(mean > needed_lead, mean, 0).argmax())
 
         self._set(phase=CONFIRMED, winner=winner)
         if self.undone:
-            draw = np.random.default_rng(derive_seed(self.spec.seed, "chosen graph"))
-            for kind, edges in self._simple(self.winner, draw).items():
+            for kind, edges in self._simple(self.winner).items():
                 self.edges.replace(kind, edges)
 
     def words(self) -> str:
         """Describes what came out; empty before that."""
         if self.phase != CONFIRMED:
             return ""
-        outcome = f"cut undone, {self.winner} graph left" if self.undone else "pruned graph kept"
-        duration = f"after {len(self.scores)} steps"
+        outcome = f"{self.winner} left after {len(self.scores)} steps"
         failed = self._number("failed")
         if failed:
-            duration += f", {failed} failed discussions not counted"
+            outcome += f", {failed} failed discussions not counted"
 
         mean, error = leads(self.scores)
         differences = [f"{name} {mean[i]:+.3f} (error {error[i]:.3f})" for i, name in enumerate(GRAPHS)][1:]
-        return f"{outcome} {duration}; utility minus that of the pruned graph: {', '.join(differences)}"
+        return f"{outcome}; utility minus that of the pruned graph: {', '.join(differences)}"
 
     def doubts(self) -> tuple[str, ...]:
-        """Returns the outcome where the pruned graph has not the highest mean, or no mean."""
-        if self.phase != CONFIRMED or leads(self.scores)[0][1:].max() < 0:
+        """Warns where another graph than the pruned one was left."""
+        if not self.undone:
             return ()
-        return (self.words(),)
+        lead = leads(self.scores)[0][self._number("winner")]
+        return (
+            f"the pruned graph was not better than {self.winner} ({lead:+.2f} on {len(self.scores)} training "
+            "questions), which takes its place",
+        )
 
     def _number(self, name: str) -> int:
         return int(self.state[name]) if name in self.state else 0
@@ -156,22 +160,15 @@ class Confirmation:
     def _set(self, **numbers: int) -> None:
         self.state |= {name: torch.tensor([number]) for name, number in numbers.items()}
 
-    def _simple(self, name: str, draw: np.random.Generator) -> dict[str, Tensor]:
+    def _simple(self, name: str) -> dict[str, Tensor]:
         """Edges of a graph to compare the pruned one with, bool [1, unit, unit] by kind."""
-        graph = {}
-        for kind, existing in self.existing.items():
-            edges = existing[None] & (name == UNPRUNED or kind == "decision")
-            if name == RANDOM:
-                number = int(self.left()[kind].sum())
-                shuffled_edges = draw.permutation(existing.flatten().nonzero().squeeze(1).numpy())
-                edges = torch.zeros_like(existing)[None]
-                edges.view(-1)[shuffled_edges[:number]] = True
-            graph[kind] = edges
+        graph = {kind: existing[None] & (name == ALL) for kind, existing in self.existing.items()}
+        graph["decision"] = self.existing["decision"][None] & ~self.estimator.worse_agents()
         return graph
 
-    def _simple_wirings(self, name: str, draw: np.random.Generator) -> Wirings:
+    def _simple_wirings(self, name: str) -> Wirings:
         """One wiring of such a graph."""
-        edges = self.edges.between_agents(self._simple(name, draw))
+        edges = self.edges.between_agents(self._simple(name))
         readers = edges["decision"].flatten().numpy() if self.existing["decision"].any() else None
         return as_wirings(self.edges.acyclic(edges), self.spec.rounds, decision=readers)
 

@@ -62,13 +62,10 @@ class EdgeEstimator(ABC):
         """The same chance of every edge, by kind drawn."""
         return {kind: torch.full_like(self.edges.logits[kind], p) for kind in stage.drawn}
 
-    def forecast_of_estimates(self, steps: int, steps_left: int) -> dict[str, Estimate]:
-        """Forecasts logits that are effects in units of their standard deviation."""
-        return {kind: end_of_estimate(logits, steps, steps_left) for kind, logits in self.edges.logits.items()}
-
-    @abstractmethod
     def forecast(self, steps: int, steps_left: int) -> dict[str, Estimate]:
-        """Forecasts the logits, by kind, at the end of a stage of which `steps` are done."""
+        """Forecasts the logits, by kind, at the end of a stage of which `steps` are done. Logits are estimates, in
+        units of their standard deviation."""
+        return {kind: end_of_estimate(logits, steps, steps_left) for kind, logits in self.edges.logits.items()}
 
     @abstractmethod
     def begin(self, stage: Stage) -> None:
@@ -93,6 +90,10 @@ class EdgeEstimator(ABC):
     def certain_harm(self) -> dict[str, Tensor]:
         """Edges that `harmful` has named so far, bool [sender, receiver] by kind."""
         return {}
+
+    def worse_agents(self) -> Tensor:
+        """Agents whose own answers are surely worse than their modality's, bool [sender, 1]; none where unknown."""
+        return torch.zeros_like(self.edges.mask["decision"][0])
 
     def evidence(self) -> float | None:
         """Chance of scores like these if no edge had an effect; None where that is unknown."""

@@ -6,7 +6,7 @@ from scipy.stats import t
 from torch import Tensor
 
 from topologies.learning.edge_state import EdgeState
-from topologies.learning.effects import Estimate, among_peers, bounded_logits
+from topologies.learning.effects import among_peers, bounded_logits
 from topologies.learning.estimator import EdgeEstimator, ScoredDiscussions
 from topologies.learning.objective import Terms, terms_of
 from topologies.learning.spec import LearnerSpec
@@ -45,18 +45,13 @@ class Competence(EdgeEstimator):
             self.state["total"] += difference.nan_to_num()
             self.state["squares"] += difference.nan_to_num() ** 2
 
-        degrees = (self.state["number"] - 1).clamp(min=1).numpy()
-        critical = torch.from_numpy(t.isf(self.settings.error_rate / len(degrees), degrees))
-        sender_logits = bounded_logits(1 + grades(**self.state) / critical)
+        sender_logits = bounded_logits(1 + relative_grades(**self.state, error_rate=self.settings.error_rate))
 
         change = {}
         for kind, logits in self.edges.logits.items():
             change[kind] = (sender_logits[:, None] - logits) * stage.start[kind]
             logits += change[kind]
         return change, terms
-
-    def forecast(self, steps: int, steps_left: int) -> dict[str, Estimate]:
-        return self.forecast_of_estimates(steps, steps_left)
 
     def begin(self, stage: Stage) -> None:
         """Goes on: grades are of all stages."""
@@ -79,11 +74,16 @@ class Removal(Competence):
         return torch.stack([utility_of_all - utility[removed].mean() for removed in ~is_heard.all(1).T])
 
 
-def grades(total: Tensor, squares: Tensor, number: Tensor) -> Tensor:
-    """Student's t of mean differences [agents], from their sums and numbers; below two, the mean."""
+def relative_grades(total: Tensor, squares: Tensor, number: Tensor, error_rate: float) -> Tensor:
+    """Student's t of mean differences [agents], from their sums and number (one or of each), over its critical value.
+
+    Below -1 an agent is worse, at `error_rate` for all agents together. Of fewer than two differences, t is the mean.
+    """
     mean = total / number.clamp(min=1)
-    variance = (squares / number.clamp(min=1) - mean**2).clamp(min=1e-6) / (number - 1).clamp(min=1)
-    return torch.where(number > 1, mean / variance.sqrt(), mean)
+    degrees = (number - 1).clamp(min=1)
+    variance = (squares / number.clamp(min=1) - mean**2).clamp(min=1e-6) / degrees
+    grades = torch.where(number > 1, mean / variance.sqrt(), mean)
+    return grades / torch.as_tensor(t.isf(error_rate / len(mean), degrees.numpy()))
 
 
 def heard_turns(wirings: Wirings) -> Tensor:

@@ -61,7 +61,9 @@ class Learner(StagedLearner):
         self._rule = resolve_name(spec.variant.rule.implementation)(spec.pruning, self._edges, self.generator)
 
         existing = {kind: first.start[kind] | last.start[kind] for kind in KINDS}
-        self._confirmation = Confirmation(spec, self._edges, existing, self.inference_wirings, self._masks_left)
+        self._confirmation = Confirmation(
+            spec, self._edges, existing, self._estimator, pruned=self.inference_wirings, left=self._masks_left
+        )
         # Parts with a state of their own.
         self._parts = (self._estimator, self._rule, self._confirmation)
 
@@ -306,22 +308,31 @@ class Learner(StagedLearner):
     def doubts(self) -> tuple[str, ...]:
         doubts = self._confirmation.doubts()
         chance = self.without_evidence()
-        if chance is None:
+        if doubts or chance is None:
             return doubts
-        return (f"no evidence that any edge matters (p = {chance:.2g}), so none is cut", *doubts)
+        return (f"no evidence that any edge matters (p = {chance:.2g}), so none is cut",)
 
     def certain_harm(self) -> Edges[Bools] | None:
         harm = self._estimator.certain_harm()
         return Edges(harm["spatial"].numpy(), harm["temporal"].numpy()) if harm else None
 
-    def edge_scores(self) -> Edges[Floats]:
+    def edge_scores(self, features: Floats | None = None) -> Edges[Floats]:
         """Ranks all edges, float [sender, receiver]: p where present, negative where pruned, -inf for no edge.
 
         A pruned edge ranks below the present ones of its matrix, and the lower the earlier it was pruned. Among edges
         pruned together, and with `effects` among all, the smaller p ranks lower. Where a simple graph took the place of
-        the pruned one, the edges that it lacks have p too.
+        the pruned one, the edges that it lacks have p too. Where graphs depend on the question: with features of
+        questions [q, d], the share of their graphs that have the edge, minus 1/2.
         """
-        return Edges(self._edges.score("spatial").numpy(), self._edges.score("temporal").numpy())
+        if features is None or not self._estimator.by_question():
+            return Edges(self._edges.score("spatial").numpy(), self._edges.score("temporal").numpy())
+
+        graphs = self._by_question(features, self._edges_left)
+        scores = []
+        for kind in Edges._fields:
+            share = torch.stack([graph[kind][0] for graph in graphs]).double().mean(0)
+            scores.append((share - 0.5).where(self._edges.sharing.edges[kind], -torch.inf).numpy())
+        return Edges(*scores)
 
     def inference(self) -> Edges[Bools]:
         """Returns the edges to answer with, bool [sender, receiver] (section 8's threshold wiring; deterministic).
@@ -419,5 +430,5 @@ class Learner(StagedLearner):
             return  # a confirmed graph that goes on learning is not cut again
         if self.spec.confirming:
             self._rule.cut_rest(self._stage)
-            self._confirmation.begin(self.pruning.steps - self.step)
+            self._confirmation.begin()
         self._cut()

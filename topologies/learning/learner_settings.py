@@ -51,9 +51,8 @@ class LearnerSettings:
     """Ends a stage at an interim analysis that misjudges at most this share of what edges are worth (null: .12 with
     `effects`, which its own discussions then save, and never with others; 0: never)."""
     confirm: float | None = setting(None, at_least=0, at_most=0.5, since="0.4.0", before=0.0)
-    """Least share of the training questions, the last ones, on which the pruned graph is compared with the unpruned
-    one, with no edges and with random edges; a cut that is worse is undone (null: .2 with `effects` and
-    `effects_by_question`, none with others; 0: none)."""
+    """Share of the training questions, the last ones, on which the pruned graph is compared with all edges and with no
+    edges; a cut that is worse is undone (null: .2 with `effects`, none with others; 0: none)."""
 
 
 @dataclass

@@ -149,8 +149,9 @@ class NetworkLearner(StagedLearner):
         """Ones, float [agents]: the decision agent reads every agent that takes part."""
         return np.ones(self.agents)
 
-    def edge_scores(self) -> Edges[Floats]:
-        """Ranks edges by the mean of p over the last questions seen, float [sender, receiver]. -inf for no edge."""
+    def edge_scores(self, features: Floats | None = None) -> Edges[Floats]:
+        """Ranks edges by the mean of p over the last questions seen, whatever `features`, float [sender, receiver].
+        -inf for no edge."""
         scores = np.where(self._mask.numpy(), self._common(), -np.inf)
         return Edges(scores, np.full_like(scores, -np.inf))
 

@@ -1,4 +1,4 @@
-"""Estimator `effects_by_question`: `effects`, and how much more or less a sender helps on a question like this one.
+"""Effects of edges, and how much more or less a sender helps on a question like this one.
 
 All edges of sender j have d_j(x) = g_j' (x - m_j) more effect on a question with features x, g_j ~ N(0, t_j^2 I). Long
 features are projected at random to a few dimensions (Johnson and Lindenstrauss 1984). docs/learning.md has more.
@@ -65,8 +65,8 @@ class Deviations(NamedTuple):
 class EffectsByQuestion(Effects):
     """Logits of each question: (effect + deviation) / standard deviation of both.
 
-    While no deviation shows, at `error_rate`, it is `effects`. Where one does, no edge is cut for all questions, and
-    after the first stage each draws from the edges of its graph.
+    While no deviation shows, at `error_rate`, it is `effects_common`. Where one does, no edge is cut for all questions,
+    and after the first stage each draws from the edges of its graph.
     state: also sums of n (1, x)(1, x)', (1, x) y and (e - p)^2 c^2, and all sums as they were before the stage.
     """
 
@@ -97,7 +97,7 @@ class EffectsByQuestion(Effects):
 
     def _add(self, kind: str, draws: Draws, surprises: Tensor, credit: Tensor, features: Floats | None) -> None:
         super()._add(kind, draws, surprises, credit, features)
-        if features is None:
+        if features is None or not self.spec.features:
             return
 
         x = torch.tensor(features) @ self.projection

@@ -24,6 +24,7 @@ from topologies.learning.effects import (
     surprise,
 )
 from topologies.learning.estimator import EdgeEstimator, ScoredDiscussions
+from topologies.learning.grades import relative_grades
 from topologies.learning.interactions import MOST_AGENTS, pair_sums, without_spoilers
 from topologies.learning.objective import Terms, credited
 from topologies.learning.pruning_rules import worst_half
@@ -255,7 +256,7 @@ class Effects(EdgeEstimator):
 
     def forecast(self, steps: int, steps_left: int) -> dict[str, Estimate]:
         # Of all stages: sums go on.
-        return self.forecast_of_estimates(int(self.state["steps"]), steps_left)
+        return super().forecast(int(self.state["steps"]), steps_left)
 
     def begin(self, stage: Stage) -> None:
         self._set_logits(stage)  # a sender's edges of the first stage say what to expect of its new ones
@@ -297,6 +298,11 @@ class Effects(EdgeEstimator):
             silent = ~(to_others.any(1) | remaining["decision"][:, 0])
             harmful[:, :-1] |= torch.cat([silent, silent])
         return by_kind(harmful)
+
+    def worse_agents(self) -> Tensor:
+        total, squares = self.state["apart"]
+        grades = relative_grades(total, squares, self.state["questions"], self.settings.error_rate)
+        return (grades < -1)[:, None]
 
     def certain_harm(self) -> dict[str, Tensor]:
         return {kind: self.state[f"harm.{kind}"] > 0 for kind in KINDS}

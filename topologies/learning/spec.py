@@ -12,9 +12,9 @@ from topologies.learning.variants import EFFECTS, Variant
 from topologies.wiring import Edges, Floats, Ints
 
 EXPLORING, CONFIRMING, CONFIRMED = range(3)  # phases of a learner
-PRUNED, UNPRUNED, EMPTY, RANDOM = GRAPHS = ("pruned", "unpruned", "empty", "random")
-"""Graphs of a confirmation: the pruned graph, all edges, no edges between agents, and random edges, as many as the
-pruned graph has."""
+PRUNED, ALL, NONE = GRAPHS = ("the pruned graph", "all edges", "no edges")
+"""Graphs of a confirmation: the pruned one, all edges, and none between agents. In the last two, the decision agent
+reads the agents whose own answers were not graded as worse."""
 DENSE = 1000
 """Agents up to which a matrix of all pairs is made where one is asked for."""
 
@@ -65,10 +65,7 @@ class LearnerSpec:
 
     @property
     def confirming(self) -> int:
-        """Least number of steps that confirm the cut, at the end of the last stage. At least one is left to learn from.
-
-        Steps that are left where the stage stops early confirm, too.
-        """
+        """Number of steps that confirm the cut, after those of the last stage. At least one is left to learn from."""
         share = self.variant.confirm if self.settings.confirm is None else self.settings.confirm
         return min(round(share * self.stages * self.pruning.steps), self.pruning.steps - 1)
 
@@ -162,11 +159,6 @@ class Surrogate(NamedTuple):
     high: float
     credit: str
     senders: tuple[int, ...]
-
-    @property
-    def holds(self) -> bool:
-        """True if effects on own answers carry over to the final one. No sender's may have the wrong sign."""
-        return self.low > 0 and not self.senders
 
 
 def shared_training(learners: Mapping[str, LearnerSpec]) -> dict[str, str]:

@@ -16,7 +16,7 @@ from experiments.studies.planted import measures
 from experiments.studies.planted.opinion_model import OpinionModel
 from experiments.studies.planted.opinions import OpinionTeam
 from experiments.studies.planted.regimes import REGIMES
-from experiments.studies.planted.scenarios import SCENARIOS, without_messages
+from experiments.studies.planted.scenarios import SCENARIOS, without_agents, without_messages
 from experiments.studies.planted.steps import PlantedStep, learn
 from experiments.studies.planted.truth import best_reachable, random_wirings, true_effects, utility
 from experiments.studies.planted.worlds import Outcome, PlantedWorld
@@ -33,11 +33,11 @@ def explore(world: PlantedWorld, config: Config, model: OpinionModel) -> list[Ou
     learners, shared = asyncio.run(exploration.learners())
     regimes = asyncio.run(exploration.regimes())
 
-    full, none, *_ = baselines
+    full, none, readers, *_ = baselines
     outcomes = []
     for outcome in (*baselines, *learners, *regimes, *shared):
         if outcome.random is not None:
-            simple = max(full.utility, none.utility, outcome.random)
+            simple = max(full.utility, none.utility, readers.utility, outcome.random)
             outcome = replace(outcome, gain=outcome.utility - simple)
         outcomes.append(outcome)
     return outcomes
@@ -69,12 +69,14 @@ class Exploration:
         self._full = random_wirings(self._team, self._evaluated, 0, chances=(1.0, 1.0, 1.0))
 
     def baselines(self) -> list[Outcome]:
-        """Measures the full graph, one without edges between agents, one cut by hand, and the best one."""
+        """Measures the full graph, two without edges between agents, one cut by hand, and the best one."""
         team = self._team
         kind = team.questions(self._evaluated, "evaluation").kind
+        worse_agents = measures.worse_agents(team, self._config.learner.error_rate)
         graphs = {
             "full": self._full,
             "none": without_messages(self._full),
+            "readers": without_messages(without_agents(self._full, worse_agents)),
             "by_hand": team.scenario.by_hand(self._full, team.special, kind),
         }
         outcomes = []
@@ -145,11 +147,11 @@ class Exploration:
 
         outcomes = [self._learned(key, learner, steps, points[key]) for key, learner in learners.items()]
         # The discussions of the others' training were the first one's.
-        return [outcomes[0], *(replace(outcome, training=0.0) for outcome in outcomes[1:])]
+        return [outcomes[0], *(replace(outcome, training=0.0, discussions=0) for outcome in outcomes[1:])]
 
     def _point(self, questions: int, learner: Learner, steps: Sequence[PlantedStep]) -> Point:
         wirings, reading = measures.learned_graph(learner, self._team, self._evaluated)
-        ranking = measures.ranking(learner.edge_scores(), self._truth, self._team)
+        ranking = measures.ranking(learner, self._truth, self._team, self._evaluated)
         return Point(
             questions,
             reached=utility(self._team, wirings, reading, self._evaluated),
@@ -168,7 +170,7 @@ class Exploration:
         team = self._team
         wirings, reading = measures.learned_graph(learner, team, self._evaluated)
         outcome = self._outcome(name, measures.price(wirings), utility(team, wirings, reading, self._evaluated))
-        ranking = measures.ranking(learner.edge_scores(), self._truth, team)
+        ranking = measures.ranking(learner, self._truth, team, self._evaluated)
         turns = sum(step.turns for step in steps)
         different = sum(step.different for step in steps)
         common_graph = learner.inference_wirings()
@@ -183,6 +185,8 @@ class Exploration:
             auc_costly=ranking["auc_costly"],
             regret={point.questions: self._best_utility - point.reached for point in points},
             training=float(np.mean([step.tokens for step in steps])),
+            discussions=sum(step.discussions for step in steps),
+            warned=float(bool(learner.doubts())),
             edges=measures.edges_left(learner),
             wrongly=measures.wrongly_cut(learner, self._truth),
             joined=1 - different / turns,

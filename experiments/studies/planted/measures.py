@@ -7,24 +7,47 @@ import numpy as np
 import pandas as pd
 import torch
 
+from actors.messages import Modality
 from experiments.analysis.monitored import fallen
 from experiments.analysis.statistics import known_mean
 from experiments.attacks.attack_metrics import auc
 from experiments.studies.planted.opinions import OpinionTeam
-from experiments.studies.planted.truth import Truth, discuss_questions
+from experiments.studies.planted.scenarios import without_messages
+from experiments.studies.planted.truth import Truth, discuss_questions, random_wirings
+from topologies.learning.effects import among_peers
+from topologies.learning.grades import relative_grades
 from topologies.learning.learned_topology import make_learner
 from topologies.learning.learner import Learner
 from topologies.wiring import Bools, Edges, Floats, Ints, Wiring, Wirings, into, needed_turns
 
 MONITORED = 200  # evaluated questions that the monitor watches
+GRADED = 40  # training questions that grade agents
+
+
+def worse_agents(team: OpinionTeam, error_rate: float) -> list[int]:
+    """Grades agents by their answers to training questions without messages; names those worse than their modality."""
+    alone = without_messages(random_wirings(team, GRADED, 2))
+    scores, _ = discuss_questions(team, alone, None, GRADED, "learning")
+    visual = torch.tensor([modality == Modality.VISUAL for modality in team.modalities])
+    difference = among_peers(scores.double().mean(1), visual)
+    number = torch.tensor(GRADED)
+    grades = relative_grades(difference.sum(0), (difference**2).sum(0), number, error_rate)
+    agents: list[int] = (grades < -1).nonzero().flatten().tolist()
+    return agents
 
 
 def learned_graph(learner: Learner, team: OpinionTeam, evaluated: int) -> tuple[Wirings, Edges[Floats]]:
     """Makes a learner's graph and reading weights, of each evaluated question where they depend on it."""
-    features = None
-    if learner.spec.features:
-        features = team.questions(evaluated, "evaluation").features.numpy()
+    features = evaluated_features(learner, team, evaluated)
     return learner.inference_wirings(features), learner.reading(features)
+
+
+def evaluated_features(learner: Learner, team: OpinionTeam, evaluated: int) -> Floats | None:
+    """Features of the evaluated questions [questions, d], for a learner whose graph may depend on them."""
+    if not learner.spec.features:
+        return None
+    features: Floats = team.questions(evaluated, "evaluation").features.numpy()
+    return features
 
 
 def mean_scores(scores: torch.Tensor, utilities: torch.Tensor, speaks: Bools | None) -> Floats:
@@ -145,8 +168,9 @@ def different_turns(wirings: Wirings) -> tuple[int, int]:
     return len(numbers), readings
 
 
-def ranking(scores: Edges[Floats], truth: Truth, team: OpinionTeam) -> dict[str, float | None]:
-    """Returns the three AUCs of an `Outcome`, each the mean over kinds of edges."""
+def ranking(learner: Learner, truth: Truth, team: OpinionTeam, evaluated: int) -> dict[str, float | None]:
+    """Returns the three AUCs of an `Outcome`, each the mean over kinds of edges, of the graphs that answer."""
+    scores = learner.edge_scores(evaluated_features(learner, team, evaluated))
     harmful: dict[str, Edges[Bools]] = {
         "auc_harmful": Edges(*(effect < 0 for effect in truth.on_receiver)),
         "auc_costly": Edges(*(effect < 0 for effect in truth.on_answer)),

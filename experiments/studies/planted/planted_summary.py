@@ -25,6 +25,8 @@ COLUMNS = {
     "readings": "readings",
     "tokens": "tokens",
     "training": "training",
+    "discussions": "discussions",
+    "warned": "warned",
     "edges": "edges\nleft",
     "wrongly": "wrongly\ncut",
     "joined": "joined",
@@ -32,7 +34,7 @@ COLUMNS = {
     "alarms": "others\nreported",
 }
 # Shown with one decimal, the others with three.
-COUNTS = ("turns", "readings", "tokens", "training", "edges", "wrongly", "reported", "alarms")
+COUNTS = ("turns", "readings", "tokens", "training", "discussions", "edges", "wrongly", "reported", "alarms")
 # By the number of questions learned from, as `<name>@<questions>`.
 CURVES = {"regret": "regret", "reached": "utility", "ranked": "auc", "spent": "spent"}
 

@@ -18,11 +18,12 @@ from topologies.wiring import Floats
 class PlantedStep(NamedTuple):
     """Cost and scores of one training step.
 
-    used: questions until now. tokens: mean of a discussion. turns, different: numbers of turns and of different ones.
-    computed: cost of the different ones. scores: of the step (`mean_scores`).
+    used: questions until now. discussions: of the step. tokens: mean of a discussion. turns, different: numbers of
+    turns and of different ones. computed: cost of the different ones. scores: of the step (`mean_scores`).
     """
 
     used: int
+    discussions: int
     tokens: float
     turns: int
     different: int
@@ -74,6 +75,7 @@ def measured_step(
     different, readings = different_turns(wirings)
     return PlantedStep(
         used=used,
+        discussions=step.samples,
         tokens=(messages + turns) / step.samples,
         # The decision agent has a turn in each discussion.
         turns=turns + step.samples,

@@ -29,20 +29,23 @@ class Outcome:
     """One learner, or one baseline, in one world.
 
     learner: a learned method; one `from` another, whose discussions it learned from; `full` (everyone hears everyone,
-        in random orders), `none` (no agent hears another), `by_hand` (cut by the world's author, mostly without the
-        adversary) or `best` (greedy removal by the true effects).
+        in random orders), `none` (no agent hears another), `readers` (the same, and the decision agent reads no agent
+        that 40 questions grade as worse), `by_hand` (cut by the world's author, mostly without the adversary) or `best`
+        (greedy removal by the true effects).
     utility: mean over answers along the graph; share: its ratio to the best reachable.
     turns, readings: cost of one discussion (`price`).
     auc_adversary: probability that an edge of the adversary ranks below (`saint`: above) one of another agent, both to
         honest agents.
     auc_harmful, auc_costly: the same of all edges with a negative true effect, on the receiver or on the final answer.
-    training: mean tokens of a training discussion, 0 where they were another's.
+    training: mean tokens of a training discussion, discussions: their number, both 0 where they were another's.
+    warned: 1 where the learner doubts its graph (`Learner.doubts`).
     edges: left after training (in a round, where rounds differ).
     wrongly: edges that were cut as certain to harm although they help both their receiver and the final answer.
     joined: share of the turns of training that equal another's on the question, and are answered with it.
     reported: evaluated questions after which the monitor reports a special agent as worse than in training (None: not
         within the first `measures.MONITORED`); alarms: number of other agents that it reports.
-    random: utility of random graphs with as many edges; gain: own utility minus the best of `full`, `none` and this.
+    random: utility of random graphs with as many edges; gain: own utility minus the best of `full`, `none`, `readers`
+        and this.
     regret: best reachable minus own utility, by the number of questions learned from (of a regime by its budget in
         training questions of the paper's ten samples); reached: that utility; ranked:
         `auc_adversary`, or else `auc_harmful`; spent: cost of the discussions until then, equal turns once.
@@ -59,6 +62,8 @@ class Outcome:
     auc_costly: float | None = None
     regret: dict[int, float] = field(default_factory=dict)
     training: float | None = None
+    discussions: int | None = None
+    warned: float | None = None
     edges: int | float | None = None
     wrongly: int | None = None
     joined: float | None = None

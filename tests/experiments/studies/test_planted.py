@@ -35,7 +35,7 @@ from topologies import wiring
 from topologies.graphs import as_wirings
 from topologies.learning.learner import Learner
 from topologies.learning.learner_settings import LearnerSettings, PruningSettings
-from topologies.learning.variants import VARIANTS
+from topologies.learning.variants import LEARNED, VARIANTS
 from topologies.wiring import Edges
 
 pytestmark = pytest.mark.slow
@@ -50,8 +50,8 @@ SMALL = PlantedSettings(
     evaluated=200,
 )
 OF_WIRINGS = ("spatial", "temporal", "order", "decision")
-# Without networks, whose decision agent reads everyone, and without graphs by question.
-PLAIN = [name for name, one in VARIANTS.items() if not one.estimator.is_network and not one.by_question]
+# Without networks, whose decision agent reads everyone.
+PLAIN = [name for name in LEARNED if not VARIANTS[name].estimator.is_network]
 QUICK = ("planted.strengths=[[1.2,0.1]]", "planted.influences=[answers]", "planted.truth=400", "planted.evaluated=100")
 WORDS = ("experiment=planted", *QUICK, "planted.checkpoints=[2]", "pruning.steps=2", "training.samples=3")
 
@@ -185,10 +185,10 @@ def test_tables_file_and_figures_have_every_learner(tmp_path: Path) -> None:
     outcomes = explored(settings)
     summaries = summarise_worlds(outcomes)
     whole, regret = planted_tables(summaries)
-    learners = {*map(str, PLAIN), "effects from m3prune"}
+    learners = {*PLAIN, "effects from m3prune", "effects_common from m3prune"}
     # One setting, and all of them; with and without an adversary.
-    assert {row[2] for row in whole.rows} == learners | {"full", "none", "by_hand", "best"}
-    assert len(whole.rows) == 2 * 2 * (len(learners) + 4)
+    assert {row[2] for row in whole.rows} == learners | {"full", "none", "readers", "by_hand", "best"}
+    assert len(whole.rows) == 2 * 2 * (len(learners) + 5)
     assert len(regret.rows) == 2 * 2 * len(learners)
     assert all(len(row) == len(table.columns) for table in (whole, regret) for row in table.rows)
     logged = planted_metrics(summaries)["methods"]
@@ -257,7 +257,7 @@ def test_regimes_are_measured_at_each_budget_and_own_answers_teach_the_policy_gr
     settings = replace(SMALL, learners=[], truth=1_000, budgets=[1, 8])
     attacked = explore(worlds(settings, 5)[0], configured(settings, PruningSettings(steps=10), 8), TINY)
     outcomes = {outcome.learner: outcome for outcome in attacked}
-    assert outcomes.keys() == {"full", "none", "by_hand", "best", *REGIMES}
+    assert outcomes.keys() == {"full", "none", "readers", "by_hand", "best", *REGIMES}
     for name in REGIMES:
         # Two stages of ten questions, eight samples of each.
         assert outcomes[name].spent.keys() == outcomes[name].reached.keys() == {20, 160}
@@ -288,7 +288,8 @@ async def test_a_learner_is_judged_as_if_learning_ended_here_and_goes_on_undistu
     team = OpinionTeam(TINY, seed=6)
     learner = Learner(team.modalities, settings=LearnerSettings(decision="learned"), pruning=PruningSettings(steps=5))
     used = []
-    async for number, tokens, *_ in learn(learner, team, 4):
+    async for number, discussions, tokens, *_ in learn(learner, team, 4):
+        assert discussions == 4
         assert 10 <= tokens <= 10 + 20 + 25 + 5
         used.append(number)
         before = learner.state()
@@ -329,7 +330,7 @@ def test_where_all_is_chance_effects_keeps_every_edge() -> None:
     settings = replace(
         SMALL, seeds=2, influences=[Influence.CHANCE], learners=["effects"], evaluated=100, checkpoints=[80]
     )
-    outcomes = explored(settings, steps=PruningSettings().steps, samples=10)
+    outcomes = explored(settings, steps=PruningSettings().steps, samples=10, confirm=0.0)
     learned = [outcome for outcome in outcomes if outcome.learner == "effects"]
     assert [outcome.edges for outcome in learned] == [20 + 25 + 5] * 2
     assert [outcome.wrongly for outcome in learned] == [0] * 2

@@ -13,7 +13,7 @@ from experiments.runner import open_folder, prepare
 from experiments.studies.planted.worlds import Outcome, PlantedWorld
 from experiments.sweeps.expansion import planted_of
 from experiments.sweeps.planted_learners import conclude_learners, learners_table
-from topologies.learning.variants import VARIANTS
+from topologies.learning.variants import LEARNED
 
 KINDS = ("none", "response")
 
@@ -83,10 +83,10 @@ def test_trials_of_a_sweep_under_one_attack_count_as_attacked(tmp_path: Path) ->
 
 def test_the_preset_has_every_learner_and_its_worlds_have_the_sweep_s_settings() -> None:
     config = load(["experiment=learners", "pruning.steps=7", "seed=3"])
-    assert set(config.methods) > {"single", "full", "random", *VARIANTS}
+    assert set(config.methods) > {"single", "full", "random", *LEARNED}
     planted = planted_of(config)
     assert planted is not None
-    assert planted.planted.learners == list(VARIANTS)
+    assert planted.planted.learners == LEARNED
     assert (planted.pruning.steps, planted.seed, planted.planted.seeds) == (7, 3, 20)
     assert planted_of(load(["experiment=mmqa_prune"])) is None
 

@@ -12,7 +12,7 @@ from topologies.baselines import random_like
 from topologies.learning.learned_topology import LearnedTopology, features_of
 from topologies.learning.learner import Learner, PruningSettings
 from topologies.learning.question_model import Deviations
-from topologies.learning.variants import BY_QUESTION, EFFECTS, M3PRUNE
+from topologies.learning.variants import COMMON, EFFECTS, M3PRUNE
 from topologies.wiring import Wirings
 
 TEAM = ["text", "text", "text", "visual"]
@@ -31,7 +31,7 @@ def scores_of(wirings: Wirings, effect: float, draw: np.random.Generator) -> tup
 
 def taught(effects: tuple[float, float], seen: np.ndarray = KINDS, seed: int = 0, **options: Any) -> Learner:
     """A learner after questions of two kinds in turn, with the leader's effect on each."""
-    learner = Learner(TEAM, pruning=PRUNING, seed=seed, **{"variant": BY_QUESTION, "features": 2, **options})
+    learner = Learner(TEAM, pruning=PRUNING, seed=seed, **{"variant": EFFECTS, "features": 2, **options})
     draw = np.random.default_rng(seed)
     while not learner.finished:
         kind = learner.step % 2
@@ -52,7 +52,7 @@ def test_a_leader_is_heard_on_the_questions_that_it_is_right_on() -> None:
     right, wrong = learner.reading(KINDS).temporal[:, 1, LEADER, 0]
     assert right > 0.95
     assert wrong < 0.05
-    again = Learner(TEAM, pruning=PRUNING, variant=BY_QUESTION, features=2)
+    again = Learner(TEAM, pruning=PRUNING, variant=EFFECTS, features=2)
     again.load(learner.state())
     for one, other in zip(
         learner.inference_wirings(KINDS).spatial, again.inference_wirings(KINDS).spatial, strict=True
@@ -75,7 +75,7 @@ def test_embeddings_show_the_kind_too() -> None:
     "effects", [(-0.3, -0.3), *(pytest.param(pair, marks=pytest.mark.slow) for pair in ((0.0, 0.0), (0.2, 0.2)))]
 )
 def test_where_no_effect_depends_on_the_question_it_is_the_common_learner(effects: tuple[float, float]) -> None:
-    learner, common = taught(effects), taught(effects, variant=EFFECTS, features=0)
+    learner, common = taught(effects), taught(effects, variant=COMMON, features=0)
     mine, theirs = learner.state(), common.state()
     assert {name: mine[name].tobytes() for name in theirs} == {name: theirs[name].tobytes() for name in theirs}
     [one] = common.inference_wirings().temporal
@@ -83,8 +83,8 @@ def test_where_no_effect_depends_on_the_question_it_is_the_common_learner(effect
 
 
 def test_without_features_it_is_the_common_learner_and_other_learners_ignore_them() -> None:
-    learner = Learner(TEAM, variant=BY_QUESTION, pruning=PRUNING)
-    common = Learner(TEAM, variant=EFFECTS, pruning=PRUNING)
+    learner = Learner(TEAM, variant=EFFECTS, pruning=PRUNING)
+    common = Learner(TEAM, variant=COMMON, pruning=PRUNING)
     assert np.array_equal(learner.sample(4).spatial, common.sample(4).spatial)
     gradient = Learner(TEAM, variant=M3PRUNE)
     seen, unseen = gradient.sample(4, features=KINDS[:1]), gradient.sample(4)
@@ -126,7 +126,7 @@ async def test_a_topology_answers_each_question_along_its_own_wiring() -> None:
         return KINDS[int(question.text)]
 
     learner = taught((0.3, -0.3))
-    topology = LearnedTopology("effects_by_question", TEAM, Local(learner), "threshold", features)
+    topology = LearnedTopology("effects", TEAM, Local(learner), "threshold", features)
     await topology.freeze()
     right, wrong = [await topology.wiring(Question(f"q{kind}", str(kind))) for kind in range(2)]
     assert LEADER in right.temporal[:, 1]

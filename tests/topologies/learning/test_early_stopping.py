@@ -148,6 +148,7 @@ def test_every_variant_can_stop_and_leaves_as_many_edges_as_whole_stages(variant
                 learner.next_stage()
         left.append(sum(learner.edges_left().values()))
     assert steps[0] == 8
-    assert steps[1] in ((4, 6, 8) if variant is EFFECTS else (4,))  # without evidence a stage lasts to its end
+    # Without evidence a stage lasts to its end, and the last one ends with two steps of confirmation.
+    assert steps[1] in (range(4, 9) if variant is EFFECTS else (4,))
     if variant in (M3PRUNE, RLOO, AGENTPRUNE):
         assert left[0] == left[1]

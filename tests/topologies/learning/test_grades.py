@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from scipy.stats import t
 
 from topologies.learning.effects import among_peers
-from topologies.learning.grades import grades, heard_turns
+from topologies.learning.grades import heard_turns, relative_grades
 from topologies.learning.learner import Learner
 from topologies.learning.sampling import with_removals
 from topologies.learning.variants import C3, COMPETENCE, LEAVE_ONE_OUT, Variant
@@ -88,7 +89,8 @@ def test_grades_are_t_statistics_of_differences_within_the_modality() -> None:
     np.testing.assert_allclose(among_peers(scores, visual), [0.5, -0.5, 0, 0.5, -0.5])
     assert among_peers(scores[:1], visual[:1]).tolist() == [0]
     drawn = torch.from_numpy(np.random.default_rng(0).normal(0.3, 1, (20, 1)))
-    expected = drawn.mean() / (drawn.std() / 20**0.5)
-    assert grades(drawn.sum(0), (drawn**2).sum(0), torch.tensor([20.0]))[0] == pytest.approx(float(expected))
+    expected = float(drawn.mean() / (drawn.std() / 20**0.5) / t.isf(0.05, 19))
+    graded = relative_grades(drawn.sum(0), (drawn**2).sum(0), torch.tensor([20.0]), 0.05)
+    assert graded[0] == pytest.approx(expected)
     # One question has no variance: its difference ranks agents, and is never significant.
-    assert grades(*torch.tensor([[-0.5], [0.25], [1.0]]))[0] == -0.5
+    assert -1 < relative_grades(*torch.tensor([[-1.0], [1.0], [1.0]]), 0.05)[0] < 0
