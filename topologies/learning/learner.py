@@ -322,16 +322,18 @@ class Learner(StagedLearner):
         A pruned edge ranks below the present ones of its matrix, and the lower the earlier it was pruned. Among edges
         pruned together, and with `effects` among all, the smaller p ranks lower. Where a simple graph took the place of
         the pruned one, the edges that it lacks have p too. Where graphs depend on the question: with features of
-        questions [q, d], the share of their graphs that have the edge, minus 1/2.
+        questions [q, d], p of the common graph minus the share of the questions' graphs that lack the edge.
         """
-        if features is None or not self._estimator.by_question():
-            return Edges(self._edges.score("spatial").numpy(), self._edges.score("temporal").numpy())
+        graphs = []
+        if features is not None and self._estimator.by_question():
+            graphs = self._by_question(features, self._edges_left)
 
-        graphs = self._by_question(features, self._edges_left)
         scores = []
         for kind in Edges._fields:
-            share = torch.stack([graph[kind][0] for graph in graphs]).double().mean(0)
-            scores.append((share - 0.5).where(self._edges.sharing.edges[kind], -torch.inf).numpy())
+            score = self._edges.score(kind)
+            if graphs:
+                score = score - torch.stack([~graph[kind][0] for graph in graphs]).double().mean(0)
+            scores.append(score.numpy())
         return Edges(*scores)
 
     def inference(self) -> Edges[Bools]:

@@ -238,16 +238,15 @@ def test_equal_turns_are_paid_once_and_early_stopping_ends_the_cost_of_learning(
         found = explore(worlds(settings, 5)[0], config, TINY)
         return {outcome.learner: outcome for outcome in found if outcome.spent}
 
-    plain, common = measured(), measured(shared_orders=True)
+    plain, common = measured(early_stop=0.0), measured(early_stop=0.0, shared_orders=True)
     for name, outcome in plain.items():
         spent = list(outcome.spent.values())
         assert spent == sorted(set(spent))
         assert outcome.reached.keys() == outcome.spent.keys() == outcome.regret.keys() == {2, 4, 6, 8}
         assert 0 < (outcome.joined or 0) < (common[name].joined or 0) < 1
         assert common[name].spent[8] < spent[-1] <= 8 * 6 * ((outcome.training or np.inf) + 1)
-    # Where learning has stopped, nothing changes any more; `effects` has too little evidence to stop.
+    # Where learning has stopped, nothing changes any more.
     stopping = measured(share=False, early_stop=1.0)
-    assert stopping["effects"] == plain["effects"]
     early = stopping["m3prune"]
     assert early.spent[4] == early.spent[6] == early.spent[8] < plain["m3prune"].spent[8]
     assert early.reached[4] == early.reached[8]
@@ -289,7 +288,7 @@ async def test_a_learner_is_judged_as_if_learning_ended_here_and_goes_on_undistu
     learner = Learner(team.modalities, settings=LearnerSettings(decision="learned"), pruning=PruningSettings(steps=5))
     used = []
     async for number, discussions, tokens, *_ in learn(learner, team, 4):
-        assert discussions == 4
+        assert discussions == (4 if used[-1:] < [8] else 3)  # the last two questions confirm the cut
         assert 10 <= tokens <= 10 + 20 + 25 + 5
         used.append(number)
         before = learner.state()

@@ -52,6 +52,9 @@ def test_a_leader_is_heard_on_the_questions_that_it_is_right_on() -> None:
     right, wrong = learner.reading(KINDS).temporal[:, 1, LEADER, 0]
     assert right > 0.95
     assert wrong < 0.05
+    # One of the two kinds lacks the edge.
+    scores = [learner.edge_scores(features).temporal[LEADER, 0] for features in (None, KINDS)]
+    assert scores[0] - scores[1] == 0.5
     again = Learner(TEAM, pruning=PRUNING, variant=EFFECTS, features=2)
     again.load(learner.state())
     for one, other in zip(
