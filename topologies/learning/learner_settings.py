@@ -49,7 +49,7 @@ class LearnerSettings:
     """Lets all samples of a question speak in one order, so that more turns are equal and computed once."""
     early_stop: float | None = setting(None, at_least=0, at_most=1)
     """Ends a stage at an interim analysis that misjudges at most this share of what edges are worth (null: .12 with
-    `effects`, which its own discussions then save, and never with others; 0: never)."""
+    `effects_common`, which its own discussions then save, and never with others; 0: never)."""
     confirm: float | None = setting(None, at_least=0, at_most=0.5, since="0.4.0", before=0.0)
     """Share of the training questions, the last ones, on which the pruned graph is compared with all edges and with no
     edges; a cut that is worse is undone (null: .2 with `effects`, none with others; 0: none)."""
