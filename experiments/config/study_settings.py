@@ -98,7 +98,7 @@ class PlantedSettings:
 class ScalingSettings:
     """Teams and learners of `job=scaling`, which counts the discussions that it takes to rank a liar's edges."""
 
-    learners: list[str] = setting(factory=lambda: list(VARIANTS))
+    learners: list[str] = setting(factory=lambda: list(LEARNED))
     """Learned methods to compare."""
     agents: list[Annotated[int, Field(ge=3, le=1_000)]] = setting(factory=lambda: [5, 9, 17, 33])
     """Numbers of agents; exponents are fitted over them."""
