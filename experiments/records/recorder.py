@@ -384,7 +384,7 @@ class EvaluationFile:
         self._lines = enumerate(jsonl.placed(path), start=1)
 
     def has_more(self) -> bool:
-        """True if there are discussions behind those that were found."""
+        """True if discussions follow the last one that was found."""
         return next(self._lines, None) is not None
 
     def find(self, scored: Scored, scores: Path) -> Trace | None:
