@@ -142,8 +142,7 @@ RLOO = Variant(
 # as one of `effects_common` is too short to show it.
 EFFECTS = Variant(
     "effects",
-    "ours: each edge's effect on its receiver, estimated from wirings drawn by fair coins; what harms goes, for each "
-    "question where effects depend on it",
+    "ours: effects of edges, from wirings drawn by coins; edges that harm go, by question where effects depend on it",
     OF_EFFECTS_BY_QUESTION,
     BY_SIGN,
     decision="learned",
