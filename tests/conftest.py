@@ -60,7 +60,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if "PYTEST_XDIST_WORKER" in os.environ:
         return
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
-    folder = tempfile.mkdtemp(prefix="tests-")
+    folder = tempfile.mkdtemp(prefix="t")
     os.environ["TMPDIR"] = folder
     tempfile.tempdir = None
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))

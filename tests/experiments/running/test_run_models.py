@@ -129,7 +129,7 @@ def endpoint() -> Iterator[list[str]]:
 @pytest.fixture(scope="module")
 def ray_folder() -> Iterator[Path]:
     """Where Ray keeps its logs; short, because its sockets lie there."""
-    with tempfile.TemporaryDirectory(prefix="ray") as folder, pytest.MonkeyPatch.context() as patch:
+    with tempfile.TemporaryDirectory(prefix="r") as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_TMPDIR", folder)
         # Else a run that ends well takes its logs away, and with them what they would tell.
         close = Head.close

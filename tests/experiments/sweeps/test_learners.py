@@ -123,4 +123,4 @@ def test_one_command_explores_worlds_runs_trials_and_goes_on_after_a_kill(tmp_pa
     assert work is not None
     assert work(folder)
     assert (folder.path / "figures" / "learners.svg").read_bytes() == drawn
-    assert len(json.loads((folder.path / "planted" / "planted.json").read_text())["outcomes"]) == 10
+    assert len(json.loads((folder.path / "planted" / "planted.json").read_text())["outcomes"]) == 12

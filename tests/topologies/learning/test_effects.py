@@ -288,10 +288,12 @@ def noise(learner: Learner, seed: int) -> Learner:
 
 
 @pytest.mark.slow
-def test_where_nothing_matters_nothing_is_certain_and_nothing_is_cut_in_all_but_few_runs() -> None:
+def test_where_nothing_matters_nothing_is_certain_and_a_simple_graph_is_left_in_all_but_few_runs() -> None:
     learned = [noise(Learner(["text"] * 3 + ["visual"] * 2, seed=seed), seed) for seed in range(20)]
-    whole = [learner for learner in learned if sum(learner.edges_left().values()) == 50]
-    assert len(whole) >= 18
+    edges_left = [sum(learner.edges_left().values()) for learner in learned]
+    # All edges, or those to the decision agent alone where they did better by chance on the confirming questions.
+    assert edges_left.count(50) + edges_left.count(5) >= 18
+    assert edges_left.count(50) > 10
     assert sum(learner.without_evidence() is None for learner in learned) <= 2
 
 
