@@ -50,8 +50,8 @@ def _conclude_again(folder: str, options: Sequence[str], settings_of: Callable[[
     with sinks.failures() as failures:
         settings = settings_of(named_again(options, plan.config))
         with Tracker(run.path, asdict(plan.config), settings) as tracker:
-            recorded = RecordedRun(plan, run, opened_run.dataset, opened_run.titles(), tracker)
-            complete = plan.job.conclude(recorded)
+            recorded_run = RecordedRun(plan, run, opened_run.dataset, opened_run.titles(), tracker)
+            complete = plan.job.conclude(recorded_run)
     for line in failures.lines:
         print(visible(line))
     return 0 if complete and not failures.lines else 1

@@ -227,20 +227,20 @@ def in_own_form(turn: Turn, role: Role) -> Turn:
 def with_own_evidence(turn: Turn, share: float) -> Turn:
     """Returns the turn with the sources that its agent sees, the same ones in all rounds, samples and methods.
 
-    share: the chance that an agent sees a source, drawn for each agent and source alone. What belongs to the question
-        itself is always seen.
+    share: the chance that an agent sees a source, drawn for each agent and source alone. Every agent sees the sources
+        that are part of the question.
     """
     question = turn.question
     if share == 1:
         return turn
-    seen = []
+    visible_sources = []
     for source in question.evidence:
         draw = derive_seed("own evidence", question.id, turn.agent, source.id) / SEEDS
         if draw < share or source.doc in question.own:
-            seen.append(source)
+            visible_sources.append(source)
     # Sources keep their numbers: a colleague may quote one that this agent does not see.
     order = question.order or tuple(source.id for source in question.evidence)
-    return replace(turn, question=replace(question, evidence=tuple(seen), order=order))
+    return replace(turn, question=replace(question, evidence=tuple(visible_sources), order=order))
 
 
 def _to_answer(turn: Turn, modality: Modality, request: str = ANSWER) -> str:

@@ -103,8 +103,8 @@ async def _reports(run: RunFolder, trial_inputs: TrialInputs, each_step: bool) -
                         yield report
             await work
             # Reached only when all went well; `await work` raises what the job raised.
-            recorded = RecordedRun(plan, run, dataset, evidence.store.titles, tracker)
-            _, _, lacking = conclude(recorded, trial=True)
+            recorded_run = RecordedRun(plan, run, dataset, evidence.store.titles, tracker)
+            _, _, lacking = conclude(recorded_run, trial=True)
             tracker.finish()
             if lacking:
                 # No result, so nothing is ranked by it, and resuming the sweep asks the failed questions again.

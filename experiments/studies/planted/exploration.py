@@ -17,13 +17,13 @@ from experiments.studies.planted.opinion_model import OpinionModel
 from experiments.studies.planted.opinions import OpinionTeam
 from experiments.studies.planted.regimes import REGIMES
 from experiments.studies.planted.scenarios import SCENARIOS, without_agents, without_messages
-from experiments.studies.planted.steps import PlantedStep, learn
+from experiments.studies.planted.steps import PlantedStep, learn, learner_spec
 from experiments.studies.planted.truth import best_reachable, random_wirings, true_effects, utility
 from experiments.studies.planted.worlds import Outcome, PlantedWorld
 from topologies.learning.learned_topology import make_learner
 from topologies.learning.learner import Learner
-from topologies.learning.spec import LearnerSpec, shared_training
-from topologies.learning.variants import VARIANTS, Variant
+from topologies.learning.spec import shared_training
+from topologies.learning.variants import VARIANTS
 
 
 def explore(world: PlantedWorld, config: Config, model: OpinionModel) -> list[Outcome]:
@@ -86,7 +86,7 @@ class Exploration:
 
     async def learners(self) -> tuple[list[Outcome], list[Outcome]]:
         """Measures the learners of the settings, and learners that share the training of another."""
-        specs = {name: self._spec(VARIANTS[name]) for name in self._config.planted.learners}
+        specs = {name: learner_spec(VARIANTS[name], self._team, self._config) for name in self._config.planted.learners}
         sources = shared_training(specs) if self._config.training.share else {}
         outcomes = []
         shared_outcomes = []
@@ -109,7 +109,7 @@ class Exploration:
             for budget in config.planted.budgets:
                 if budget > regime.most:
                     continue
-                spec, factor = regime.grown(self._spec(regime.variant), budget)
+                spec, factor = regime.grown(learner_spec(regime.variant, self._team, self._config), budget)
                 learner = make_learner(spec)
                 steps = [step async for step in learn(learner, self._team, factor * config.training.samples)]
                 questions = budget * learner.stages * config.pruning.steps
@@ -117,18 +117,6 @@ class Exploration:
             if points:
                 outcomes.append(self._learned(name, learner, steps, points))
         return outcomes
-
-    def _spec(self, variant: Variant) -> LearnerSpec:
-        team = self._team
-        return LearnerSpec(
-            team.modalities,
-            team.model.rounds,
-            team.seed,
-            variant=variant,
-            settings=self._config.learner,
-            pruning=self._config.pruning,
-            features=len(team.model.kinds) if variant.by_question else 0,
-        )
 
     async def _train(self, name: str, trained: Learner, others: Mapping[str, Learner]) -> list[Outcome]:
         """Trains a learner, and others from its discussions. Measures each."""

@@ -26,8 +26,8 @@ GRADED = 40  # training questions that grade agents
 
 def worse_agents(team: OpinionTeam, error_rate: float) -> list[int]:
     """Grades agents by their answers to training questions without messages; names those worse than their modality."""
-    alone = without_messages(random_wirings(team, GRADED, 2))
-    scores, _ = discuss_questions(team, alone, None, GRADED, "learning")
+    unconnected = without_messages(random_wirings(team, GRADED, 2))
+    scores, _ = discuss_questions(team, unconnected, None, GRADED, "learning")
     visual = torch.tensor([modality == Modality.VISUAL for modality in team.modalities])
     difference = among_peers(scores.double().mean(1), visual)
     number = torch.tensor(GRADED)

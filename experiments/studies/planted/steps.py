@@ -7,11 +7,14 @@ from typing import NamedTuple
 import torch
 
 from actors.runtime.inline import Local
+from experiments.config.config import Config
 from experiments.studies.planted.measures import different_turns, mean_scores
 from experiments.studies.planted.opinion_model import OpinionQuestions
 from experiments.studies.planted.opinions import OpinionTeam
 from topologies.learning.course import Course, StepScores, TrainingStep
 from topologies.learning.learner import Learner
+from topologies.learning.spec import LearnerSpec
+from topologies.learning.variants import Variant
 from topologies.wiring import Floats
 
 
@@ -29,6 +32,19 @@ class PlantedStep(NamedTuple):
     different: int
     computed: int
     scores: Floats
+
+
+def learner_spec(variant: Variant, team: OpinionTeam, config: Config) -> LearnerSpec:
+    """Specifies a learner of the graphs of a team, by the settings of a run."""
+    return LearnerSpec(
+        team.modalities,
+        team.model.rounds,
+        team.seed,
+        variant=variant,
+        settings=config.learner,
+        pruning=config.pruning,
+        features=len(team.model.kinds) if variant.by_question else 0,
+    )
 
 
 async def learn(

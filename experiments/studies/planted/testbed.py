@@ -1,7 +1,7 @@
 """The testbed with known truth: explores worlds in parallel, records each, and writes their summaries."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import as_completed
 from dataclasses import asdict
 from functools import partial
@@ -35,17 +35,24 @@ def run(folder: RunFolder, config: Config, tracker: Tracker) -> list[Outcome]:
     }
     outcomes = outcomes_of(folder, tasks, WORLD_OUTCOMES)
     summaries = summarise_worlds(outcomes, config.seed)
-    content = {
-        "settings": asdict(config.planted),
-        "outcomes": [asdict(outcome) for outcome in outcomes],
-        "summaries": [asdict(summary) for summary in summaries],
-    }
-    folder.write("planted.json", json.dumps(content, indent=1) + "\n")
+    write_results(folder, "planted.json", config.planted, outcomes, summaries)
     tracker.summary(planted_metrics(summaries), draw_curves(folder.figures, summaries))
     print()
     for table in planted_tables(summaries):
         table.print()
     return outcomes
+
+
+def write_results(
+    folder: RunFolder, name: str, settings: Any, outcomes: Sequence[Any], summaries: Sequence[Any]
+) -> None:
+    """Writes a study's settings, outcomes and summaries, dataclasses all of them."""
+    content = {
+        "settings": asdict(settings),
+        "outcomes": [asdict(outcome) for outcome in outcomes],
+        "summaries": [asdict(summary) for summary in summaries],
+    }
+    folder.write(name, json.dumps(content, indent=1) + "\n")
 
 
 def outcomes_of(

@@ -1,4 +1,4 @@
-"""The law of learning graphs: how many graded discussions show the effect of one sender.
+"""The law of learning graphs: the number of graded discussions that show the effect of one sender.
 
 Edges are drawn by coins of chance pi, independent of the question and of all answers. A discussion's graded score is a
 base plus the effects of the drawn edges on it plus noise of variance s^2. Per discussion, the coins of a sender's edges
@@ -20,8 +20,8 @@ Bretagnolle and Huber's inequality): the scores of a discussion in both have a d
 
     KL <= 4 sum over edges of pi (1 - pi) d^2 / v                                                                  (3)
 
-with v the smallest variance p (1 - p) of a score of 0 or 1 under any graph, and whoever errs in at most a share `a` of
-cases in either world needs
+with v the smallest variance p (1 - p) of a score of 0 or 1 under any graph. A learner that errs in at most a share `a`
+of cases in either world needs
 
     n >= log(1 / (4 a)) / KL                                                                                       (4)
 """
@@ -42,7 +42,7 @@ def needed(information: float, auc: float) -> float | None:
 
 
 def at_least(divergence: float, error: float) -> float:
-    """Equation (4): discussions below which some learner of final scores errs more often, in one of two worlds."""
+    """Equation (4): with fewer discussions, every learner of final scores errs more often in one of both worlds."""
     return log(1 / (4 * error)) / divergence
 
 

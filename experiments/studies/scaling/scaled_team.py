@@ -11,12 +11,11 @@ from experiments.config.config import Config
 from experiments.studies.planted.measures import mean_auc
 from experiments.studies.planted.opinion_model import OpinionModel
 from experiments.studies.planted.opinions import OpinionTeam
-from experiments.studies.planted.steps import learn
+from experiments.studies.planted.steps import learn, learner_spec
 from experiments.studies.planted.truth import Truth, true_effects
 from experiments.studies.scaling.law import information_on, needed
 from topologies.learning.learned_topology import make_learner
 from topologies.learning.learner import Learner
-from topologies.learning.spec import LearnerSpec
 from topologies.learning.variants import VARIANTS
 from topologies.wiring import Edges, Floats
 
@@ -80,16 +79,7 @@ def law(team: OpinionTeam, truth: Truth, effects: Edges[Floats], variance: float
 
 def learner_of(name: str, team: OpinionTeam, config: Config) -> Learner:
     """Makes an untrained learner, with as many steps as `scaling.discussions` allow."""
-    variant = VARIANTS[name]
-    spec = LearnerSpec(
-        team.modalities,
-        team.model.rounds,
-        team.seed,
-        variant=variant,
-        settings=config.learner,
-        pruning=config.pruning,
-        features=len(team.model.kinds) if variant.by_question else 0,
-    )
+    spec = learner_spec(VARIANTS[name], team, config)
     steps = max(1, config.scaling.discussions // (config.training.samples * spec.stages))
     return make_learner(replace(spec, pruning=replace(spec.pruning, steps=steps)))
 

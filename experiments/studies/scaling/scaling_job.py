@@ -1,6 +1,5 @@
 """`job=scaling`: counts the discussions that learners need to rank a liar's edges, by the size of the team."""
 
-import json
 from dataclasses import asdict
 from functools import partial
 from itertools import product
@@ -35,7 +34,7 @@ class ScalingJob(Job):
     def run(self, plan: Plan, folder: RunFolder) -> bool:
         config = plan.config
         # These import PyTorch and matplotlib.
-        from experiments.studies.planted.testbed import outcomes_of
+        from experiments.studies.planted.testbed import outcomes_of, write_results
         from experiments.studies.scaling.scaled_team import Reached, ScaledTeam, measure
         from experiments.studies.scaling.scaling_figure import draw_scaling
         from experiments.studies.scaling.scaling_summary import scaling_metrics, scaling_table, summarise
@@ -47,12 +46,7 @@ class ScalingJob(Job):
             tasks = {team: partial(measure, team, config) for team in teams}
             outcomes = outcomes_of(folder, tasks, TypeAdapter(Annotated[list[Reached], Field(min_length=1)]))
             summaries = summarise(outcomes, config.scaling, config.seed)
-            content = {
-                "settings": asdict(config.scaling),
-                "outcomes": [asdict(outcome) for outcome in outcomes],
-                "summaries": [asdict(summary) for summary in summaries],
-            }
-            folder.write("scaling.json", json.dumps(content, indent=1) + "\n")
+            write_results(folder, "scaling.json", config.scaling, outcomes, summaries)
             tracker.summary(scaling_metrics(summaries), draw_scaling(folder.figures, summaries))
             print()
             scaling_table(summaries, config.scaling).print()
