@@ -19,7 +19,9 @@ from actors.prompting.safe_text import one_line
 from tests.actors.prompting.forms import FORMS
 
 CORPUS = Path(__file__).parent / "corpus"
-ORIGINS = ("real", "imitated")  # folders: replies that a model gave, and imitations of the habits of others
+# Folders: replies that a model gave, and imitations of the habits of others. Names and rare words of the questions that
+# the models were asked are replaced by invented ones.
+ORIGINS = ("real", "imitated")
 
 
 @dataclass(frozen=True)
