@@ -10,7 +10,17 @@ from actors.errors import UserError
 from actors.lookup import find
 from topologies import baselines, dytopo
 from topologies.controls import twin
-from topologies.defences import blind_guard, credit, e_process, geometric_median, majority, resilience, suspicion, trust
+from topologies.defences import (
+    blind_guard,
+    credit,
+    e_process,
+    geometric_median,
+    majority,
+    probes,
+    resilience,
+    suspicion,
+    trust,
+)
 from topologies.graph_file import graph_method, is_graph_file
 from topologies.learning import variants
 from topologies.method import Method
@@ -32,7 +42,7 @@ from topologies.systems import (
 
 # In the order of `help=methods`.
 _ONLINE = (credit, trust, blind_guard, geometric_median, e_process)
-_TEAMS = (baselines, twin, resilience, majority, suspicion, *_ONLINE, variants, dytopo)
+_TEAMS = (baselines, twin, resilience, majority, suspicion, probes, *_ONLINE, variants, dytopo)
 _BASELINES = (zero_shot, ddcot, mad, visual_retrieval, llava_mr2ag, core_mmrag)
 _SYSTEMS = (bdog, mmapg, mh_mmkg, omnisearch, vidorag, hm_rag, e_agent)
 _MODULES = (*_TEAMS, *_BASELINES, *_SYSTEMS)

@@ -68,14 +68,17 @@ class Library(Protocol):
 
 @dataclass
 class DefenceSettings:
-    """Settings of the methods that defend without labels."""
+    """Settings of the methods that defend against attackers."""
 
     calibration: int = setting(40, at_least=1, at_most=10_000_000, when="watches")
-    """anomaly, agreement: unlabelled training questions on which agents are watched."""
+    """anomaly, agreement, probes: training questions on which agents are watched, unlabelled but for probes. A run with
+    `probes` watches one question of each document among them."""
     dropped: int | None = setting(None, at_least=0)
     """anomaly, agreement: number of agents to silence (null: the outliers, fewer than half)."""
     error_rate: float = setting(0.05, at_least=1e-9, at_most=0.5, since="0.4.0")
-    """e_process: largest probability that any honest agent is ever isolated in an evaluation."""
+    """e_process, probes: largest probability that any honest agent is ever isolated in an evaluation."""
+    least_accuracy: float = setting(0.2, above=0, below=1, since="0.4.0")
+    """probes: least accuracy of an honest agent's last answers in watched discussions."""
     tolerance: float = setting(0.05, at_least=0.001, at_most=0.4, since="0.4.0")
     """e_process: largest share of discussions in which an honest agent's answer is in no evidence."""
     block: int = setting(4, at_least=1, at_most=100_000, since="0.4.0")
@@ -128,11 +131,13 @@ class Known:
     tokens: of the team before it in `methods`, by question in their order; left_over: of the method's own ones
         (`topologies.controls.twin`). Empty unless it `spends`.
     graded: the mean score in training of each agent's answers alone; empty unless it is chosen by them (`graded`).
+    probes: right answers of each agent to probes, and its answers to them; empty unless a method has `probes`.
     """
 
     tokens: Mapping[str, int] = field(default_factory=dict)
     left_over: Mapping[str, float] = field(default_factory=dict)
     graded: Mapping[str, float] = field(default_factory=dict)
+    probes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -175,7 +180,8 @@ class Method:
     asks_team: whether the configured team takes part.
     needs_graph: whether a graph is learned first. learner: of a learned method itself, its
         `topologies.learning.variants.Variant`.
-    needs_calibration: whether it watches unlabelled discussions first.
+    needs_calibration: whether it watches unlabelled discussions first. probes: whether it is told how many of these
+        questions, one of each document, each agent answered right.
     needs_library: whether it searches itself, instead of reading the evidence that is retrieved for every question.
     alone: whether it is one turn of one agent, which has no controls (`topologies.controls`).
     spends: whether it spends the tokens of the team before it; graded: whether it is chosen by grades of training.
@@ -197,6 +203,7 @@ class Method:
     learner: Any = None
     spends: bool = False
     graded: bool = False
+    probes: bool = False
     reads: tuple[str, ...] = ()
     rivals: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)

@@ -18,7 +18,7 @@ from experiments.dry_run.token_count import TokenCounter
 from experiments.evidence.library import LabelledLibrary, triples_given
 from experiments.planning.plan import Evaluation, Plan
 from experiments.planning.topologies import further_topology, make_topology, spending_of
-from experiments.running.calibration import watched_topology
+from experiments.running.calibration import WATCHING, watched_topology
 from experiments.running.inputs import notes_of, open_cache, open_dataset, open_evidence, watched_items
 from experiments.running.model_extraction import left_to_extract
 from topologies.catalogue import METHODS
@@ -113,12 +113,12 @@ class _DryRun:
                 yield counts.scaled(step.phase, len(sources))
 
         if plan.watched_questions:
-            items = watched_items(self._dataset, plan.watched_questions)
+            items = watched_items(self._dataset, plan)
             questions = [await self._evidence.question(item) for item in evenly_sampled(items, QUESTIONS)]
             topology = watched_topology(plan.roles.agents, self._config.topology.rounds)
             counts, traces = await self._discuss(topology, questions, self._cache)
             self._watched = list(zip(questions, traces, strict=True))
-            yield counts.scaled("watching unlabelled discussions", len(items))
+            yield counts.scaled(WATCHING, len(items))
 
         shared_from = plan.shared_from
         independent = [method for method in plan.learners if method not in shared_from]

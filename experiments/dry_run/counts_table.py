@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 from experiments.analysis.result_table import ResultTable
 from experiments.dry_run.counts import PhaseCounts, RunCounts
-from experiments.dry_run.power_notes import power_notes
+from experiments.dry_run.power_notes import power_notes, probe_note
 from experiments.planning.topologies import compared_pairs
+from experiments.running.calibration import WATCHING
 
 HEADERS = ("phase", "discussions", "turns", "calls", "prompt\ntokens", "completion\ntokens")
 
@@ -71,6 +72,9 @@ def _notes(counts: RunCounts) -> Iterator[str]:
 
     yield from _cost_notes(counts)
     yield from power_notes(config.compare, counts.clusters, compared_pairs(plan.methods, plan.clean))
+    if plan.probes:
+        [probes] = [phase.discussions for phase in counts.phases if phase.name == WATCHING]
+        yield probe_note(config.defence, int(probes), len(plan.roles.agents))
     for warning in counts.warnings:
         yield f"Warning: {warning}."
 

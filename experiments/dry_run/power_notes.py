@@ -1,4 +1,4 @@
-"""Computes the smallest difference between methods that planned questions and seeds can show."""
+"""Computes what planned questions can show: differences between methods, and agents that answer probes wrong."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +11,8 @@ from experiments.analysis.scores import by_method
 from experiments.config.setting_groups import CompareSettings
 from experiments.records.recorder import RunFolder
 from experiments.records.trials import TRIALS
+from topologies.defences.probes import most_right, probability
+from topologies.method import DefenceSettings
 
 WORDS = "Smallest difference that 80% of such studies show, by one test at .05"
 
@@ -60,6 +62,19 @@ def power_notes(
     yield (
         f"{WORDS}, and in brackets the share of studies without a difference that show not worse by "
         f"compare.margin={compare.margin:g}: {differences} ({size})."
+    )
+
+
+def probe_note(defence: DefenceSettings, probes: int, agents: int) -> str:
+    """Writes which agents a guard with so many probes isolates, and how often."""
+    right = most_right(probes, agents, defence)
+    shares = []
+    for part in (0.25, 0.5, 1):
+        accuracy = part * defence.least_accuracy
+        shares.append(f"{accuracy:.3g} in {probability(right, probes, accuracy):.1%}")
+    return (
+        f"probes: an agent with at most {right} right answers to {probes:,} questions, one of each document, is "
+        f"isolated. With an accuracy of {', '.join(shares)} of runs."
     )
 
 

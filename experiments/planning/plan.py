@@ -128,10 +128,15 @@ class Plan:
 
     @property
     def watched_questions(self) -> int:
-        """Training questions that some defences watch, unlabelled."""
+        """Training questions that some defences watch; with `probes` one of each document among them."""
         if any(method.needs_calibration for method in self.methods):
             return self.config.defence.calibration
         return 0
+
+    @property
+    def probes(self) -> bool:
+        """True if watched questions are probes, one of each document."""
+        return any(method.probes for method in self.methods)
 
     @property
     def training_questions(self) -> int:

@@ -122,6 +122,8 @@ def known_of(
         control = Evaluation(names.get(method.name, method.name), replace(team, name=team_name))
         method_traces, control_traces = recorded_for(control, plan, run)
         return spending_of(method_traces, control_traces, ended=ended)
+    if method.probes:
+        return Known(probes=_right_answers(run.traces("calibrate"), plan, dataset))
     if not method.graded:
         return None
 
@@ -146,6 +148,20 @@ def _grades_alone(traces: Iterable[Trace], plan: Plan, dataset: Dataset) -> dict
             if is_alone and turn.status is not Status.FAILED:
                 scores[turn.agent][trace.question] = dataset.score(item, turn.answer).utility
     return {agent: fmean(by_question.values()) for agent, by_question in scores.items() if by_question}
+
+
+def _right_answers(traces: Iterable[Trace], plan: Plan, dataset: Dataset) -> dict[str, tuple[int, int]]:
+    """Counts the right ones of each agent's last answers, and all of them. An answer is right with half of a score."""
+    items = {item.question.id: item for item in islice(dataset.train(), plan.watched_questions)}
+    is_right: dict[str, list[bool]] = {agent: [] for agent in plan.roles.agents}
+    for trace in traces:
+        # A later turn replaces an earlier one.
+        last_turns = {turn.agent: turn for turn in trace.turns if turn.agent in is_right}
+        for agent, turn in last_turns.items():
+            if turn.status is not Status.FAILED:
+                score = dataset.score(items[trace.question], turn.answer)
+                is_right[agent].append(score.utility >= 0.5)
+    return {agent: (sum(answers), len(answers)) for agent, answers in is_right.items()}
 
 
 def recorded_for(evaluation: Evaluation, plan: Plan, run: RunFolder) -> tuple[list[Trace], list[Trace]]:

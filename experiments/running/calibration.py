@@ -27,7 +27,7 @@ async def calibrate(context: RunContext) -> Sequence[tuple[Question, Trace]]:
     A run that was killed in between repeats them, from the completion cache. Raises TooManyFailures.
     """
     recorder = context.recorder
-    items = watched_items(context.dataset, context.plan.watched_questions)
+    items = watched_items(context.dataset, context.plan)
     if not recorder.run.count(CALIBRATION):
         traces: list[Trace] = []
         topology = watched_topology(context.agents, context.config.topology.rounds)
@@ -52,5 +52,5 @@ async def calibrate(context: RunContext) -> Sequence[tuple[Question, Trace]]:
 
 def recorded_calibration(dataset: Dataset, plan: Plan, run: RunFolder) -> list[tuple[Question, Trace]]:
     """Reads the recorded discussions of a run's calibration, with their questions."""
-    questions = {item.question.id: item.question for item in watched_items(dataset, plan.watched_questions)}
+    questions = {item.question.id: item.question for item in watched_items(dataset, plan)}
     return [(questions[trace.question], trace) for trace in run.traces(CALIBRATION)]

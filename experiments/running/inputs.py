@@ -13,6 +13,7 @@ import psutil
 from rich.console import Console
 
 from actors.errors import UserError
+from experiments.datasets.clusters import clusters_at_random
 from experiments.datasets.item import Dataset, Item
 from experiments.datasets.kind import DataRequest
 from experiments.evidence.evidence import Evidence
@@ -24,6 +25,7 @@ from experiments.planning.plan import Plan
 from experiments.records.progress import Progress
 from retrieval.embed import make_encoder
 from retrieval.store import Store
+from topologies.defences.probes import fewest_probes
 
 ACTOR_MB = 150  # an idle actor's process
 FREE_DISK_MB = 500
@@ -141,19 +143,35 @@ def data_key(plan: Plan) -> str:
     return json.dumps([config.seed, training, asdict(config.data), asdict(config.retrieval), config.cache])
 
 
-def watched_items(dataset: Dataset, number: int) -> list[Item]:
-    """Takes the first training questions, whose labels are not used. Raises UserError where there are fewer."""
+def watched_items(dataset: Dataset, plan: Plan) -> list[Item]:
+    """Takes the first training questions to be watched; where they are probes, one of each document among them.
+
+    Raises UserError where there are fewer questions, or so few probes that no agent could be isolated.
+    """
+    number = plan.watched_questions
     items = list(islice(dataset.train(), number))
     if len(items) < number:
         raise UserError(
             f"defence.calibration={number}: {dataset.name} has only {len(items)} training questions; lower it"
         )
-    return items
+    if not plan.probes:
+        return items
+
+    # Scores of questions of one document are not independent.
+    probes = [cluster[0] for cluster in clusters_at_random(items, plan.config.seed)]
+    defence = plan.config.defence
+    fewest = fewest_probes(len(plan.roles.agents), defence)
+    if len(probes) < fewest:
+        raise UserError(
+            f"defence.calibration={number}: these questions are of {len(probes)} documents, and probes, one of each, "
+            f"isolate no agent before there are {fewest}; raise it, or defence.least_accuracy={defence.least_accuracy}"
+        )
+    return probes
 
 
 def check_questions(plan: Plan, dataset: Dataset) -> None:
     """Raises UserError for too few training questions, for all stages of learning or to be watched."""
-    watched_items(dataset, plan.watched_questions)
+    watched_items(dataset, plan)
     for stage in range(1, max((learner.stages for learner in plan.learners.values()), default=0) + 1):
         training_items(plan, dataset, stage)
 

@@ -11,7 +11,7 @@ from topologies.defences.online import answer_of, most_suspicious, outliers, rob
 from topologies.graphs import complete
 from topologies.method import Method, MethodContext
 from topologies.topology import Wired
-from topologies.wiring import Edges, Floats
+from topologies.wiring import Bools, Edges, Floats
 
 Questions = Mapping[str, Question]
 Suspicion = Callable[[Sequence[Trace], Questions], Floats]
@@ -27,12 +27,19 @@ def silenced(context: MethodContext, suspicion: Suspicion) -> Wired:
     They are the `outliers` where `defence.dropped` has no number, and take no turn. Raises ValueError if none is left.
     """
     scores = suspicion(context.watched, context.asked)
-    agents = len(scores)
     if context.defence.dropped is None:
         silent = outliers(scores)
     else:
         silent = most_suspicious(scores, context.defence.dropped)
+    return without(context, scores, silent)
 
+
+def without(context: MethodContext, scores: Floats, silent: Bools) -> Wired:
+    """Makes discussions of the complete graph without its `silent` agents, bool [agents].
+
+    scores: the suspicion of each, float [agents], which the traces have. Raises ValueError if no agent is left.
+    """
+    agents = len(scores)
     # Silent agents may still hear, but no answer depends on their turns, so these are left out.
     edges = Edges(*(pairs[~silent[pairs[:, 0]]] for pairs in complete(agents)))
     wiring = constant_wiring(edges, agents, context.rounds, decision=~silent)

@@ -8,7 +8,7 @@ from experiments.analysis.run_table import game_table
 from experiments.datasets.item import Dataset
 from experiments.evidence.library import LabelledLibrary
 from experiments.planning.plan import Plan
-from experiments.planning.topologies import make_topology
+from experiments.planning.topologies import known_of, make_topology
 from experiments.records.recorder import Scoring
 from experiments.running.calibration import calibrate
 from experiments.running.conclude import RecordedRun, conclude
@@ -59,7 +59,8 @@ class GameJob(DiscussionJob):
         watched = await calibrate(context) if context.plan.watched_questions else ()
         defences = []
         for method in context.plan.methods:
-            defences.append(make_topology(method, config, context.agents, {}, library, watched))
+            method_facts = known_of(method, context.plan, context.dataset, context.recorder.run, ended=False)
+            defences.append(make_topology(method, config, context.agents, {}, library, watched, method_facts))
         game = await play(context, defences, training)
         context.recorder.run.write(FILE, json.dumps(game, indent=1) + "\n")
 

@@ -75,7 +75,7 @@ async def discussed(cache: Path, *words: str) -> dict[str, list[Message]]:
     methods = find_methods(config.methods)
     if any(method.needs_calibration for method in methods):
         heard = turns.setdefault("watching unlabelled discussions", [])
-        for item in watched_items(dataset, config.defence.calibration):
+        for item in watched_items(dataset, plan_of(config)):
             walk = watched_topology(names, config.topology.rounds)
             question = await evidence.question(item)
             watched.append((question, await walk.answer(question, ask, 0)))
@@ -123,6 +123,7 @@ async def discussed(cache: Path, *words: str) -> dict[str, list[Message]]:
         ("topology.evidence=own_modality", "methods=[full]"),
         ("methods=[chain,star,tree,layered,debate,challenger,inspector,majority]",),
         ("methods=[agreement,anomaly]", "defence.calibration=5"),
+        ("methods=[probes,agreement]", "defence.calibration=56", "defence.least_accuracy=0.5"),
     ],
 )
 def test_turns_and_calls_are_those_of_the_real_discussions(cache: Path, words: tuple[str, ...]) -> None:

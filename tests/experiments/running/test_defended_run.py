@@ -124,3 +124,41 @@ def test_detection_is_what_its_names_say() -> None:
 def test_a_tolerance_beyond_the_bet_is_refused(output: Path) -> None:
     assert main(["experiment=defences", "defence.tolerance=0.5", f"output={output}", "runtime=inline"]) == 2
     assert main(["experiment=mmqa_prune", "methods=[full]", "defence.block=2", f"output={output}"]) == 2
+
+
+PROBED = [
+    *("experiment=mmqa_prune", "runtime=inline", "wandb.mode=disabled", "figures=false", "methods=[full,probes]"),
+    *("data.limit=6", "attack=response", "attack.agents=[3]", "attack.clean=true", "defence.calibration=80"),
+    *("topology.text=[critic,scientist]", "topology.visual=[critic,data_analyst]", "defence.least_accuracy=0.4"),
+]
+
+
+@pytest.mark.slow
+def test_a_liar_that_fails_probes_is_isolated_from_the_first_question_on_also_after_a_kill(output: Path) -> None:
+    run = carry_out(PROBED, output)
+    # Ten documents of eight questions.
+    assert run.count("calibrate") == 10
+    names = ("full", "probes", "full-clean", "probes-clean")
+    expected = {name: list(run.traces(f"evaluate-{name}")) for name in names}
+    for trace in (*expected["probes"], *expected["probes-clean"]):
+        assert trace.weights[0][3] == 0
+        assert trace.agents[3] not in {turn.agent for turn in trace.turns}
+
+    (run.path / "scores.jsonl").write_bytes(b"")
+    for name in names:
+        (run.path / f"traces/evaluate-{name}.jsonl").unlink()
+    assert main([f"resume={run.path}"]) == 0
+    assert {name: list(run.traces(f"evaluate-{name}")) for name in names} == expected
+
+
+@pytest.mark.parametrize(
+    "word", ["defence.calibration=40", "defence.least_accuracy=0", "defence.least_accuracy=1", "defence.dropped=1"]
+)
+def test_probes_that_isolate_nobody_and_settings_without_effect_are_refused(
+    word: str, output: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["experiment=mmqa_prune", "methods=[full,probes]", "runtime=inline", f"output={output}"]
+    assert main([*words, word]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert word.partition("=")[0] in error

@@ -10,6 +10,8 @@ second round an agent takes over the commonest answer that it heard in three of 
 - correlated: three of ten questions mislead the team: an agent then gives the same wrong answer as the others in .9.
 - specialist: the first agent is right in .9, the others in .2, where they give the same wrong answer in the rest.
 
+`probes` has one question of each document, as all other watched questions here: 40 of which it knows the answers.
+
 The last line is one JSON object: by team and guard the share of agents that are silenced, in all discussions and, under
 `alone`, of right agents in the discussions in which they alone are right.
 """
@@ -29,6 +31,7 @@ from topologies.defences.credit import credit
 from topologies.defences.e_process import EProcesses
 from topologies.defences.geometric_median import geometric_median
 from topologies.defences.online import Guarded, Transcript, outliers, words_shown
+from topologies.defences.probes import most_right
 from topologies.defences.suspicion import anomaly, disagreement
 from topologies.defences.trust import trust
 from topologies.method import DefenceSettings, MethodContext, SystemSettings
@@ -108,7 +111,13 @@ def by_guard(found: Sequence[Discussion]) -> dict[str, Bools]:
 def watched(found: Sequence[Discussion]) -> dict[str, Bools]:
     """Agents that are silenced after watching each part of `defence.calibration` discussions, for all of the part."""
     settings = DefenceSettings()
-    silent = {}
+    right = np.array([[answer == RIGHT for answer in transcript.last_answers] for transcript, _ in found])
+    silent = {"probes": np.zeros_like(right)}
+    for start in range(0, len(found), settings.calibration):
+        end = start + settings.calibration
+        probes = len(right[start:end])
+        silent["probes"][start:end] = right[start:end].sum(axis=0) <= most_right(probes, len(AGENTS), settings)
+
     for name, suspicion in WATCHED.items():
         rows = []
         for start in range(0, len(found), settings.calibration):

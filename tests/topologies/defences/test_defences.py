@@ -106,7 +106,9 @@ class World:
 
 @functools.cache
 def world(cache: Path, *words: str, learner: str = "m3prune") -> World:
-    methods = ",".join(m.name for m in METHODS if not m.needs_library and m.learner in (None, VARIANTS[learner]))
+    # Not probes: four watched questions are too few of them.
+    learned_or_fixed = [m for m in METHODS if not m.needs_library and m.learner in (None, VARIANTS[learner])]
+    methods = ",".join(m.name for m in learned_or_fixed if not m.probes)
     config = load(joined(*WORDS, f"methods=[{methods}]", *words))
     dataset = open_dataset(plan_of(config), cache)
     store = Store.open(cache / "indexes", dataset.corpus, make_encoder(config.retrieval.encoder))
