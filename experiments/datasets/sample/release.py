@@ -27,12 +27,16 @@ from experiments.datasets.sample.world import Shelf, World, identity
 TEXTS_PER_QUESTION = 10
 IMAGES_PER_QUESTION = 14
 QUESTIONS_PER_SHELF = 8
+# Questions about one table are one cluster, and tests need many: evaluated questions come two to a shelf on up to a
+# hundred shelves. There are no names for many more.
+EVALUATED_PER_SHELF = 2
+SHELVES_BY_TWO = 100
 EVALUATED = 200  # questions, where data.limit leaves the number open
 MOST = 4_000  # questions; there are no names for many more, and these take a minute to make
 PICTURES = "final_dataset_images"
 CONTENT = "sample.json"
 # To be raised with every change to what a seed gives, so that folders of an earlier one are not taken for current.
-VERSION = 1
+VERSION = 2
 
 Record = dict[str, Any]
 
@@ -94,9 +98,13 @@ def build(seed: int, train: int, dev: int) -> Release:
     files: dict[str, list[Record]] = {}
     all_shelves: list[Shelf] = []
 
-    for split, number in (("train", train), ("dev", dev)):
-        # Three shelves at least: pools need distractors from others than the question's own.
-        shelves = list(islice(world, max(3, math.ceil(number / QUESTIONS_PER_SHELF))))
+    # Three shelves at least: pools need distractors from others than the question's own.
+    training_shelves = max(3, math.ceil(train / QUESTIONS_PER_SHELF))
+    shelves_by_two = min(SHELVES_BY_TWO, math.ceil(dev / EVALUATED_PER_SHELF))
+    evaluated_shelves = max(3, shelves_by_two, math.ceil(dev / QUESTIONS_PER_SHELF))
+
+    for split, number, shelf_count in (("train", train, training_shelves), ("dev", dev, evaluated_shelves)):
+        shelves = list(islice(world, shelf_count))
         # A generator for each split's questions: how they are drawn leaves the world as it is.
         rng = Random(derive_seed(seed, split))
         files[f"MMQA_{split}"] = _questions(shelves, number, rng, f"{seed}/{split}")
@@ -241,8 +249,8 @@ def open_sample(request: DataRequest) -> Mmqa:
             "that it has: lower data.limit, pruning.steps, training.questions_per_step or defence.calibration"
         )
 
-    # The name holds all that the questions depend on, so runs with other settings never share a folder.
-    folder = request.cache / f"sample-{seed}-{train}-{evaluated}"
+    # The name holds all that the questions depend on, so runs of other settings or versions never share a folder.
+    folder = request.cache / f"sample-{VERSION}-{seed}-{train}-{evaluated}"
     if not folder.is_dir():  # a folder that is there is complete: it appears whole or not at all
         write_sample(folder, seed=seed, train=train, dev=evaluated)
     return Mmqa.at(folder, train=request.train, limit=limit, seed=seed)

@@ -19,7 +19,7 @@ from actors.messages import Kind, derive_seed
 from experiments.datasets.mmqa import Mmqa
 from experiments.datasets.sample import release
 from experiments.datasets.sample.questions import TYPES
-from experiments.datasets.sample.release import MOST, QUESTIONS_PER_SHELF, write_sample
+from experiments.datasets.sample.release import MOST, QUESTIONS_PER_SHELF, SHELVES_BY_TWO, write_sample
 from experiments.datasets.sample.scene import COLOURS, GROUNDS, SHAPES, Scene, Things, draw
 from experiments.datasets.sample.world import World
 
@@ -54,13 +54,6 @@ def read(path: Path) -> list[Record]:
 
 def says(source: str, words: str) -> bool:
     return words in source and re.search(rf"\b{re.escape(words)}\b", source) is not None  # fast, then sure
-
-
-def named(sample: Written, record: Record) -> set[str]:
-    """The entities that a question is about: those that it or its answers name, and its table."""
-    titles = {text["title"] for text in sample.texts.values()} | {table["title"] for table in sample.tables.values()}
-    said = " | ".join([record["question"], *(str(answer["answer"]) for answer in record["answers"])])
-    return {title for title in titles if says(said, title)} | {record["metadata"]["table_id"]}
 
 
 @pytest.fixture(scope="module")
@@ -104,8 +97,9 @@ def test_any_number_of_questions_can_be_had(number: int) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_there_are_names_for_the_largest_sample(seed: int) -> None:
     found = World(Random(derive_seed(seed, "world")), seed).shelves()
-    # A few more, as each split has three at least.
-    assert len(list(islice(found, MOST // QUESTIONS_PER_SHELF + 4))) == MOST // QUESTIONS_PER_SHELF + 4
+    # Training questions come eight to a shelf, and evaluated ones two to a shelf on as many shelves as may be.
+    most_shelves = MOST // QUESTIONS_PER_SHELF + SHELVES_BY_TWO
+    assert len(list(islice(found, most_shelves))) == most_shelves
 
 
 def test_pools_hold_what_supports_the_answer_among_distractors(sample: Written) -> None:
@@ -137,11 +131,27 @@ def test_what_supports_an_answer_says_it(sample: Written) -> None:
 
 def test_train_and_dev_ask_about_different_entities(sample: Written) -> None:
     asked = [{record["question"] for record in records} for records in (sample.train, sample.dev)]
-    entities = [set().union(*(named(sample, record) for record in records)) for records in (sample.train, sample.dev)]
     assert (len(asked[0]), len(asked[1])) == (120, 200)
     assert not asked[0] & asked[1]
-    assert min(map(len, entities)) > 50
-    assert not entities[0] & entities[1]
+    # A document's identity is made of its entity's name.
+    documents = []
+    for records in (sample.train, sample.dev):
+        pools = [record["metadata"] for record in records]
+        tables = {pool["table_id"] for pool in pools}
+        documents.append(tables.union(*(pool["text_doc_ids"] + pool["image_doc_ids"] for pool in pools)))
+    assert min(map(len, documents)) > 200
+    assert not documents[0] & documents[1]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_hundred_evaluated_questions_are_about_fifty_tables_and_leave_training_as_it_is(seed: int) -> None:
+    files = release.build(seed, train=40, dev=100).files
+    tables = Counter(record["metadata"]["table_id"] for record in files["MMQA_dev"])
+    assert len(tables) == 50
+    # A table may have no sound question of a type: the next one has a third question then.
+    assert max(tables.values()) <= 3
+    assert len({record["metadata"]["table_id"] for record in files["MMQA_train"]}) == 5
+    assert files["MMQA_train"] == release.build(seed, train=40, dev=12).files["MMQA_train"]
 
 
 def composed(records: list[Record]) -> Iterator[tuple[Record, str, str]]:
