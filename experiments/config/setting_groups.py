@@ -147,7 +147,7 @@ class ExplainSettings:
 class CompareSettings:
     """Comparisons of methods: margin, plan, early stopping and power."""
 
-    margin: float = setting(0.02, above=0, below=1, since="0.4.0")
+    margin: float = setting(0.05, above=0, below=1, since="0.4.0")
     """Loss of utility below which a method is not worse than another. State it before the run."""
     question: str = setting("", since="0.4.0")
     """Question of the study, in words."""
