@@ -1,13 +1,12 @@
-"""Explains one answer by interventions on its turns, agents and edges, or by Shapley values, within a budget."""
+"""Explains one answer by interventions on its turns, agents and edges, within a budget."""
 
 from collections import Counter
 from collections.abc import Collection, Sequence
 from itertools import combinations
 
-from actors.messages import Status, derive_seed
+from actors.messages import Status
 from experiments.attacks.catalogue import attack_kind
 from experiments.attribution.intervention import Replay
-from experiments.attribution.shapley import coalitions, draw_orders, shapley
 from experiments.attribution.suspects import suspicion
 from experiments.config.setting_groups import ExplainSettings
 from experiments.datasets.item import Dataset
@@ -69,9 +68,7 @@ class Explanation:
 
         finished = True
         try:
-            if settings.search == "shapley":
-                await self._try_orders(settings.orders, derive_seed(seed, "explain", trace.question))
-            elif settings.search == "single":
+            if settings.search == "single":
                 await self._try_all()
             else:
                 await self._try_groups()
@@ -112,9 +109,9 @@ class Explanation:
         turns = [effect for effect in self._effects if effect.changed and effect.kind == "turn"]
         agents = [effect for effect in self._effects if effect.changed and effect.kind == "agent"]
         if turns:
-            # Of Shapley values the largest, of others the earliest: later turns may only pass it on.
+            # The earliest: later turns may only pass it on.
             order = [turn.id for turn in self._trace.turns]
-            return min(turns, key=lambda effect: (-effect.phi[0] if effect.phi else 0.0, order.index(effect.of))).of
+            return min(turns, key=lambda effect: order.index(effect.of)).of
         return agents[0].of if agents else ""
 
     async def _try(
@@ -251,27 +248,3 @@ class Explanation:
         answer = heard_answers[forms.index(commonest)]
         differs = commonest != ballot(question, self._trace.answer)
         return [Effect("decision", decision.id, answer, self._utility(answer), differs)]
-
-    async def _try_orders(self, number: int, seed: int) -> None:
-        """Estimates the Shapley value of every turn from random orders, as many pairs as the budget has room for."""
-        orders = draw_orders(len(self._turns), number, seed)
-        values: dict[frozenset[int], float] = {}
-        failed = False
-        pairs = 0
-        try:
-            for pair in range(0, len(orders), 2):
-                for coalition in coalitions(orders[pair : pair + 2]):
-                    if coalition not in values:
-                        replaced = [turn.id for place, turn in enumerate(self._turns) if place not in coalition]
-                        effect = await self._effect("attack", "", replaced)
-                        # A coalition has value 1 if its turns as recorded, others replaced, give the same answer.
-                        values[coalition] = float(not effect.changed)
-                        failed = failed or effect.failed
-                pairs += 1
-        finally:
-            # An interval takes two pairs.
-            if pairs > 1:
-                phis = shapley(values, orders[: 2 * pairs]).tolist()
-                for turn, phi in zip(self._turns, phis, strict=True):
-                    is_decisive = phi[1] > 0 and not failed
-                    self._effects.append(Effect("turn", turn.id, changed=is_decisive, failed=failed, phi=tuple(phi)))

@@ -116,8 +116,6 @@ def table(explanations: Sequence[Explained], method: str, settings: ExplainSetti
         decisive = explanation.turn or explanation.cause
         effect = next(effect for effect in explanation.effects if effect.changed and effect.of == decisive)
         outcome = f"{effect.answer} ({effect.utility:g})"
-        if effect.phi is not None:
-            outcome = f"phi {effect.phi[0]:.2f}"
         suspects = "all agents"
         if len(explanation.suspects) < len(explanation.suspicion):
             suspects = ", ".join(explanation.suspects)

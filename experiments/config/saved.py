@@ -24,7 +24,9 @@ from experiments.records.start import project_version
 
 UNNAMED = "0.2.0"  # the last version that did not name itself in its configurations
 # Keys of earlier versions, by dotted name: the version that has none of them any more, and their default before it.
-REMOVED: dict[str, tuple[str, Any]] = {"learner.beginnings": ("0.3.0", None)}
+REMOVED: dict[str, tuple[str, Any]] = {"learner.beginnings": ("0.3.0", None), "explain.orders": ("0.4.0", 16)}
+# The same of values, with what is read in their place.
+REPLACED = {"explain.search": ("shapley", "auto")}
 
 
 def save(config: Config, path: Path) -> None:
@@ -70,13 +72,18 @@ def answered_by(config: Config) -> Config:
 
 
 def _drop_removed(tree: dict[str, Any]) -> None:
-    """Drops keys that no longer exist where they had their default. Raises UserError for others."""
+    """Drops keys that no longer exist, and replaces values. Raises UserError for keys that had no default value."""
     removed = []
     for key, (until, default) in REMOVED.items():
         group_name, _, name = key.partition(".")
         group = tree.get(group_name)
         if isinstance(group, dict) and name in group and group.pop(name) != written(default):
             removed.append(f"{key} (until {until})")
+    for key, (value, later_value) in REPLACED.items():
+        group_name, _, name = key.partition(".")
+        group = tree.get(group_name)
+        if isinstance(group, dict) and group.get(name) == value:
+            group[name] = later_value
     if removed:
         raise UserError(f"it chose settings that no longer exist: {', '.join(removed)}")
 

@@ -132,13 +132,11 @@ class ExplainSettings:
     by: Literal["auto", "counterpart", "silence", "sample"] = "auto"
     """Replacement of a turn: `counterpart`: the honest turn, with the attack off and the same seed; `silence`: no
     message; `sample`: the turn with another seed; `auto`: `counterpart` where there is an attack, else `silence`."""
-    search: Literal["auto", "single", "groups", "shapley"] = "auto"
+    search: Literal["auto", "single", "groups"] = "auto"
     """Interventions: `groups`: the attack, and parts of it until the smallest set that matters is found; `single`: also
-    all agents and turns, and edges of turns that matter; `shapley`: values from random orders; `auto`: `groups`."""
+    all agents and turns, and edges of turns that matter; `auto`: `groups`."""
     budget: float = setting(1.0, above=0, since="0.4.0")
     """Tokens that interventions may use, as a share of the explained discussions' tokens."""
-    orders: int = setting(16, at_least=4, at_most=100_000, when="search!=single|groups")
-    """shapley: orders of the turns that are drawn for an answer."""
     calibration: str | None = setting(None, outside=bool, path=bool)
     """Attacked and explained run that calibrates sets of suspects (null: the run itself, each half by the other)."""
 

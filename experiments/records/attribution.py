@@ -22,7 +22,7 @@ Replaced = Literal["turn", "agent", "edge", "attack", "agents", "decision"]
 class Effect(Record):
     """Answer with an intervention, and whether it is another one. `failed`: a turn failed, so nothing is concluded.
 
-    phi: a turn's Shapley value and its interval, in place of an answer.
+    phi: a turn's Shapley value and its interval, in place of an answer; in folders of earlier versions alone.
     of: the turn, agent or edge; of several agents their names with ` + ` between.
     """
 

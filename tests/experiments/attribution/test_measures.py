@@ -1,48 +1,10 @@
-"""Shapley values against known ones, coverage of sets of suspects, and suspicion."""
-
-from itertools import permutations, product
+"""Coverage of sets of suspects, and suspicion."""
 
 import numpy as np
 import pytest
 
 from actors.messages import Message, Question, Status, Trace
-from experiments.attribution.shapley import coalitions, draw_orders, shapley
 from experiments.attribution.suspects import set_size, suspicion
-
-
-def chance(kept: frozenset[int]) -> float:
-    """Two of three steps have to fail; each that is done again fails with probability .3."""
-    return 0.3 ** (2 - len(kept & {0, 1}))
-
-
-def test_the_analytic_case_of_causal_agent_replay() -> None:
-    orders = list(permutations(range(3)))
-    value = {kept: chance(kept) for kept in coalitions(orders)}
-    phi, low, high = shapley(value, orders).T
-    # (1 - .3^2) / 2 for each of the two; arXiv 2606.08275 estimates .44, .45 and 0 by sampling.
-    assert phi == pytest.approx([0.455, 0.455, 0.0])
-    assert (low <= phi).all()
-    assert (phi <= high).all()
-    assert shapley(value, draw_orders(3, 2_000, seed=1))[:, 0] == pytest.approx(phi, abs=0.01)
-
-
-def test_values_add_up_and_intervals_hold_the_truth() -> None:
-    rng = np.random.default_rng(3)
-    inside, cases = 0, 200
-    for case in range(cases):
-        value = {frozenset(np.flatnonzero(bits).tolist()): float(rng.random()) for bits in product([0, 1], repeat=4)}
-        exact = shapley(value, list(permutations(range(4))))[:, 0]
-        assert exact.sum() == pytest.approx(value[frozenset(range(4))] - value[frozenset()])
-        _phi, low, high = shapley(value, draw_orders(4, 40, seed=case)).T
-        inside += int(((low <= exact) & (exact <= high)).sum())
-    assert 0.92 < inside / (4 * cases) < 0.98
-
-
-def test_orders_come_in_reversed_pairs_and_from_the_seed() -> None:
-    orders = draw_orders(5, 6, seed=2)
-    assert len(orders) == 6
-    assert all(one == other[::-1] for one, other in zip(orders[::2], orders[1::2], strict=True))
-    assert orders == draw_orders(5, 6, seed=2) != draw_orders(5, 6, seed=3)
 
 
 def test_sets_of_suspects_cover_as_stated() -> None:

@@ -330,6 +330,15 @@ def test_removed_keys_are_dropped_at_their_default_and_refused_otherwise(
         read(path)
 
 
+def test_a_withdrawn_search_is_read_as_the_default_one(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    save(load(["experiment=mmqa_prune"]), path)
+    saved = path.read_text()
+    path.write_text(saved.replace("  search: auto\n", "  search: shapley\n  orders: 16\n", 1))
+    assert "shapley" in path.read_text()
+    assert read(path).explain.search == "auto"
+
+
 def test_the_first_page_of_help_fits_a_screen_and_names_experiments_that_need_nothing() -> None:
     lines = usage().splitlines()
     assert len(lines) <= 24
