@@ -56,14 +56,15 @@ class SimulatedTraining:
             question = await self._first_question(stage, number)
             return await topology.features([question])
 
+        samples = self._plan.learners[method].samples(config.training.samples)
         course = Course(
             learner=self._learners[method],
             students=[self._learners[student] for student in students],
-            samples=config.training.samples,
+            samples=samples,
             features=features,
         )
         # A step has so many discussions in each stage, so fewer steps are discussed as those grow.
-        steps_discussed = max(1, DISCUSSIONS // (self._plan.learners[method].stages * config.training.samples))
+        steps_discussed = max(1, DISCUSSIONS // (self._plan.learners[method].stages * samples))
 
         phases = []
         async for stage in course.stages():

@@ -86,7 +86,8 @@ class GraphLearning:
             students = [name for name, source in shared_from.items() if source == method]
             # Discussions that the learner can use at once.
             steps_at_once = 1 + (await learner.status()).lookahead
-            slots = training.samples * training.questions_per_step * steps_at_once
+            questions = training.questions_per_step * steps_at_once
+            slots = questions * self.context.plan.learners[method].samples(training.samples)
             task = group.create_task(self._learn(method, students, slots))
             tasks |= dict.fromkeys((method, *students), task)
             if not side_by_side:

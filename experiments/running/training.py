@@ -51,13 +51,14 @@ class Training:
         self._check_failures()
 
         questions = config.training.questions_per_step
+        samples = self.context.plan.learners[self.learner.method].samples(config.training.samples)
         course = Course(
             learner=self.learner.learner,
             students=[student.learner for student in self.students],
-            samples=config.training.samples,
+            samples=samples,
             questions=questions,
             # Steps that use up the concurrency, beyond the oldest one.
-            at_once=1 + math.ceil(config.concurrency / (config.training.samples * questions)),
+            at_once=1 + math.ceil(config.concurrency / (samples * questions)),
             features=self._features,
         )
         async for stage in course.stages():
@@ -152,10 +153,12 @@ class Training:
         """Prints how many discussions are saved."""
         training = self.context.config.training
         method = self.learner.method
-        steps = self.context.plan.learners[method].exploring(stage).steps
-        saved = (steps - progress.stopped_after) * training.questions_per_step * training.samples
-        duration = f"ends after {progress.stopped_after} of {steps} steps, {saved:,} discussions fewer"
-        line = f"{method}, stage {stage}: {duration}"
+        learner = self.context.plan.learners[method]
+        steps = learner.exploring(stage).steps
+        samples = learner.samples(training.samples)
+        saved = (steps - progress.stopped_after) * training.questions_per_step * samples
+        ended = f"{method}, stage {stage}: ends after {progress.stopped_after} of {steps} steps"
+        line = f"{ended}, {saved:,} discussions fewer"
         log.info(line)
         self.context.progress.print(line)
 

@@ -92,8 +92,8 @@ class EffectsByQuestion(Effects):
 
     def _remember(self) -> None:
         """Keeps the sums as they are before a stage."""
-        sums = {name: values for name, values in self.state.items() if not name.startswith(BEFORE)}
-        self.state |= {BEFORE + name: values.clone() for name, values in sums.items()}
+        names = [name for name in self.state if not name.startswith(BEFORE)]
+        self.state |= {BEFORE + name: self.state[name].clone() for name in names}
 
     def _add(self, kind: str, draws: Draws, surprises: Tensor, credit: Tensor, features: Floats | None) -> None:
         super()._add(kind, draws, surprises, credit, features)

@@ -381,6 +381,6 @@ class Effects(EdgeEstimator):
         if own_square <= 0:
             return False
         slope = product / own_square
-        samples = max(float(self.state["samples"]), 1.0)
+        samples = float(self.state["samples"])
         error = LINKED * sqrt(max(final_square - slope * product, 0.0) / samples / own_square)
         return bool(slope > error or slope + error > WEAK)

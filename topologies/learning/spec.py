@@ -69,6 +69,10 @@ class LearnerSpec:
         share = self.variant.confirm if self.settings.confirm is None else self.settings.confirm
         return min(round(share * self.stages * self.pruning.steps), self.pruning.steps - 1)
 
+    def samples(self, available: int) -> int:
+        """Number of samples of a question that it takes, of so many."""
+        return min(available, self.variant.samples or available)
+
     def exploring(self, stage: int) -> PruningSettings:
         """The schedule of a stage, without steps that confirm."""
         if stage < self.stages:

@@ -20,8 +20,7 @@ from topologies.learning.spec import Surrogate
 
 def moments(own: Tensor, final: Tensor) -> Tensor:
     """Sums over samples of a, f, a f, a^2 and f^2, [5, senders]; own, final: a and f, [k, senders]."""
-    products = [own * final, own**2, final**2]
-    return torch.stack([values.sum(0) for values in (own, final, *products)])
+    return torch.stack([own, final, own * final, own**2, final**2]).sum(1)
 
 
 def compare(sums: Tensor, linked: bool) -> Surrogate:
@@ -47,7 +46,7 @@ def compare(sums: Tensor, linked: bool) -> Surrogate:
     else:
         slope = error = 0.0
 
-    bound = ndtri(1 - 0.025 / max(len(own_effects), 1))
+    bound = ndtri(1 - 0.025 / len(own_effects))
     interval = (slope, slope - 1.96 * error, slope + 1.96 * error)
     if not linked or slope + bound * error < 0:
         return Surrogate(*interval, credit="final", senders=())

@@ -79,6 +79,7 @@ class Variant:
 
     staged: stage 1 learns edges inside modalities and stage 2 those between them; else both stages learn all edges.
     decision, early_stop, confirm: what `learner.decision` and so on are where they are not set.
+    samples: largest number of wirings of a question; None: as many as there are.
     per_round: every round has its own logits and masks.
     temporal, inter: whether temporal edges, and edges between modalities, exist.
     terms: terms of the objective that count, with utility; rank_from: the first stage in which the rank does.
@@ -92,6 +93,7 @@ class Variant:
     rule: Rule = PROGRESSIVE
     staged: bool = False
     decision: Decision = "all"
+    samples: int | None = None
     per_round: bool = False
     temporal: bool = True
     inter: bool = True
@@ -147,6 +149,7 @@ EFFECTS = Variant(
     BY_SIGN,
     decision="learned",
     confirm=0.2,
+    samples=6,
     by_question=True,
 )
 BY_QUESTION = replace(EFFECTS, name="effects_by_question", description="`effects`, by an earlier name")

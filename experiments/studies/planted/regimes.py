@@ -39,5 +39,5 @@ REGIMES = {
     "own answers": Regime(RLOO, OWN),
     "own, no stages": Regime(replace(RLOO, staged=False), OWN),
     "own, no penalties": Regime(RLOO, OWN | NO_PENALTIES),
-    "effects": Regime(EFFECTS),
+    "effects": Regime(replace(EFFECTS, samples=None)),
 }

@@ -69,6 +69,7 @@ async def learn(
         measured_steps.append(measured_step(used + 1, team, step, scores, utilities))
         return StepScores(scores.numpy(), utilities.numpy())
 
+    samples = learner.spec.samples(samples)
     course = Course(Local(learner), [Local(follower) for follower in others], samples, features=features)
     async for _ in course.train(discuss):
         used += 1

@@ -79,7 +79,8 @@ def law(team: OpinionTeam, truth: Truth, effects: Edges[Floats], variance: float
 
 def learner_of(name: str, team: OpinionTeam, config: Config) -> Learner:
     """Makes an untrained learner, with as many steps as `scaling.discussions` allow."""
-    spec = learner_spec(VARIANTS[name], team, config)
+    # By the settings of the run alone: every learner has the same discussions.
+    spec = learner_spec(replace(VARIANTS[name], samples=None), team, config)
     steps = max(1, config.scaling.discussions // (config.training.samples * spec.stages))
     return make_learner(replace(spec, pruning=replace(spec.pruning, steps=steps)))
 

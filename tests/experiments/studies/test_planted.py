@@ -1,5 +1,6 @@
 """The testbed with known truth: its discussions follow the wiring, its truth is true, and learners are told apart."""
 
+import asyncio
 import json
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -26,16 +27,17 @@ from experiments.studies.planted.planted_figure import draw_curves
 from experiments.studies.planted.planted_summary import COLUMNS, planted_metrics, planted_tables, summarise_worlds
 from experiments.studies.planted.regimes import REGIMES
 from experiments.studies.planted.scenarios import without_agents
-from experiments.studies.planted.steps import learn
+from experiments.studies.planted.steps import learn, learner_spec
 from experiments.studies.planted.truth import best_reachable, random_wirings, true_effects, utility
 from experiments.studies.planted.worlds import Outcome, worlds
 from run import main
 from tests.support.sessions import begin, terminate, wait_for
 from topologies import wiring
 from topologies.graphs import as_wirings
+from topologies.learning.learned_topology import make_learner
 from topologies.learning.learner import Learner
 from topologies.learning.learner_settings import LearnerSettings, PruningSettings
-from topologies.learning.variants import LEARNED, VARIANTS
+from topologies.learning.variants import EFFECTS, LEARNED, M3PRUNE, VARIANTS, Variant
 from topologies.wiring import Edges
 
 pytestmark = pytest.mark.slow
@@ -250,6 +252,19 @@ def test_equal_turns_are_paid_once_and_early_stopping_ends_the_cost_of_learning(
     early = stopping["m3prune"]
     assert early.spent[4] == early.spent[6] == early.spent[8] < plain["m3prune"].spent[8]
     assert early.reached[4] == early.reached[8]
+
+
+def test_effects_takes_six_of_ten_samples_and_m3prune_all() -> None:
+    settings = replace(SMALL, learners=["effects", "m3prune"])
+    config = configured(settings, PruningSettings(steps=3), 10, share=False)
+    team = OpinionTeam(TINY, seed=0)
+
+    async def discussions(variant: Variant) -> list[int]:
+        learner = make_learner(learner_spec(variant, team, config))
+        return [step.discussions async for step in learn(learner, team, config.training.samples)]
+
+    assert asyncio.run(discussions(EFFECTS)) == [6, 6, 6, 6, 6, 3]
+    assert asyncio.run(discussions(M3PRUNE)) == [10] * 6
 
 
 def test_regimes_are_measured_at_each_budget_and_own_answers_teach_the_policy_gradient_more() -> None:
