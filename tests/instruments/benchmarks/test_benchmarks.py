@@ -14,6 +14,7 @@ from tests.support.sessions import begin, finish, folder_of
 
 FOLDER = Path(__file__).parent
 SMALLEST = {
+    "edge_risk": ["--teams", "2"],
     "honest_teams": ["--discussions", "8"],
     "late_liars": ["--teams", "1"],
     "planted_gains": ["--studies", "1"],
