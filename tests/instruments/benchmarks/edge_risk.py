@@ -473,7 +473,7 @@ def scores(measured: Sequence[Measured], drawn: Any = slice(None)) -> dict[str, 
 
 
 def repeated(measured: Sequence[Measured], draw: np.random.Generator) -> dict[str, tuple[float, float]]:
-    """Scores the ranking by attacks on one half of the questions, for attacks on the other: what is to be had."""
+    """Scores the ranking by attacks on one half of the questions, for attacks on the other half."""
     order = draw.permutation(measured[0].risk.shape[1])
     first, second = np.array_split(order, 2)
     halves = []
