@@ -142,6 +142,7 @@ class Bar:
         self._printed_at = self._started_at
         self._advanced_at = self._started_at
         self._note = ""
+        self._is_asked = False
         self._turns = 0
 
     @property
@@ -161,6 +162,13 @@ class Bar:
         self._note = note
         # The last unit is always printed: a log must end with the phase complete.
         self._print(at_once=is_new_note or self.is_finished)
+
+    def ask(self) -> None:
+        """Begins the phase's time with the first turn that is asked. Until then it waits for other phases."""
+        if not self._is_asked:
+            self._is_asked = True
+            self._started_at = time.monotonic()
+            self._printed_at = self._started_at
 
     def turn(self) -> None:
         """Counts a finished turn: a sign of life before the first unit is done."""

@@ -16,7 +16,16 @@ OnTurn = Callable[[Turn, TurnResult, float], None]
 """Gets each turn as its agent received it, its result, and when it was asked, in seconds of the monotonic clock."""
 
 
-class Metered:
+class Wrapper:
+    """A speaker around another one, whose discussions end with its own."""
+
+    _speaker: Speaker
+
+    def close(self, discussion: str) -> None:
+        self._speaker.close(discussion)
+
+
+class Metered(Wrapper):
     """Measures a speaker's use of the model, by agent (`usage`), and reports each answered turn to `on_turn`."""
 
     def __init__(self, speaker: Speaker, on_turn: OnTurn | None = None) -> None:
@@ -33,11 +42,8 @@ class Metered:
             self._on_turn(turn, result, asked_s)
         return result
 
-    def close(self, discussion: str) -> None:
-        self._speaker.close(discussion)
 
-
-class Counted:
+class Counted(Wrapper):
     """Counts turns in a progress bar, before their discussion ends, and in the run's circuit breaker.
 
     Turns of a repeated discussion count again.
@@ -50,6 +56,7 @@ class Counted:
 
     async def take(self, turn: Turn) -> TurnResult:
         """Returns the result of a turn. Raises TooManyFailures where turns keep failing."""
+        self._bar.ask()
         result = await self._speaker.take(turn)
         self._bar.turn()
         if self._breaker:
@@ -57,11 +64,8 @@ class Counted:
             self._breaker.turn(method, turn.question.id, result.message)
         return result
 
-    def close(self, discussion: str) -> None:
-        self._speaker.close(discussion)
 
-
-class Attacked:
+class Attacked(Wrapper):
     """Changes the turns of one attacked discussion before agents receive them.
 
     added: the messages and sources of the attacker that turns had.
@@ -81,9 +85,6 @@ class Attacked:
         result = await self._speaker.take(received)
         message = self._attacked.as_sent(result.message, turn, received)
         return TurnResult(message, result.usage, result.calls)
-
-    def close(self, discussion: str) -> None:
-        self._speaker.close(discussion)
 
 
 async def attacked_discussion(

@@ -31,6 +31,21 @@ def test_progress_prints_turns_that_end_before_any_unit_is_done(monkeypatch: pyt
     assert said == ["stage 1: 0/40, 0.0/s; turns: 1", "stage 1: 0/40, 0.0/s; turns: 2"]
 
 
+def test_a_phase_that_waits_for_others_counts_its_time_from_its_first_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = 0.0
+    monkeypatch.setattr(progress_module.time, "monotonic", lambda: now_s)
+    output = io.StringIO()
+    with Progress(Console(file=output)) as progress:
+        bar = progress.phase("evaluating full", total=2)
+        now_s = 40.0
+        for _ in range(2):
+            bar.ask()
+            now_s += 1
+            bar.turn()
+            bar.advance()
+    assert output.getvalue() == "evaluating full: 2/2, 1.0/s, took 0:00:02; turns: 2, 1.0/s\n"
+
+
 @pytest.mark.parametrize("width", [40, 80, 160])
 def test_a_terminal_of_any_width_has_the_figures_of_a_phase_and_no_emoji(width: int) -> None:
     output = io.StringIO()
