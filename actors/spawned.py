@@ -20,9 +20,7 @@ def cores() -> int:
 
 
 @contextmanager
-def spawned(
-    calls: Sequence[Callable[[], R]], at_once: int, begin: Callable[[], None] | None = None
-) -> Iterator[list[Future[R]]]:
+def spawned(calls: Sequence[Callable[[], R]], at_once: int, begin: Callable[[], object]) -> Iterator[list[Future[R]]]:
     """Makes `at_once` calls at a time, and returns their results for the block, in their order.
 
     Calls that have not begun at its end, or at an interrupt, are dropped. `begin` is called first in each process.
@@ -39,7 +37,6 @@ def spawned(
             pool.shutdown(cancel_futures=True)
 
 
-def _begin(begin: Callable[[], None] | None) -> None:
+def _begin(begin: Callable[[], object]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the parent's to answer, once
-    if begin:
-        begin()
+    begin()

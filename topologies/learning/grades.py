@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from scipy.stats import t
+from scipy.special import stdtrit  # not scipy.stats, which is slow to import
 from torch import Tensor
 
 from topologies.learning.edge_state import EdgeState
@@ -83,7 +83,7 @@ def relative_grades(total: Tensor, squares: Tensor, number: Tensor, error_rate: 
     degrees = (number - 1).clamp(min=1)
     variance = (squares / number.clamp(min=1) - mean**2).clamp(min=1e-6) / degrees
     grades = torch.where(number > 1, mean / variance.sqrt(), mean)
-    return grades / torch.as_tensor(t.isf(error_rate / len(mean), degrees.numpy()))
+    return grades / torch.as_tensor(-stdtrit(degrees.numpy(), error_rate / len(mean)))
 
 
 def heard_turns(wirings: Wirings) -> Tensor:

@@ -28,7 +28,14 @@ TRAINING = "train."
 
 
 def make_learner(spec: LearnerSpec) -> Learner:
-    """Makes a learner in the calling process, which imports PyTorch only now. Raises UserError on bad settings."""
+    """Makes a learner in the calling process, which imports PyTorch only now. Raises UserError on bad settings.
+
+    PyTorch gets one thread. A learner's tensors are small, so that threads mostly wait for each other, and sums over
+    several threads have other last digits.
+    """
+    import torch
+
+    torch.set_num_threads(1)
     implementation = "topologies.learning.learner:Learner"
     if spec.variant.estimator.is_network:
         implementation = spec.variant.estimator.implementation

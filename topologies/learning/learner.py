@@ -381,14 +381,14 @@ class Learner(StagedLearner):
 
     def _by_question(self, features: Floats, read: Callable[[], T]) -> list[T]:
         """Reads something of the graph of each question, once for questions with equal features [q, d]."""
-        rows, places = np.unique(features, axis=0, return_inverse=True)
         common = self._edges.logits
-        results = []
-        for row in rows:
-            self._edges.logits = dict(self._estimator.logits_of(row))
-            results.append(read())
-            self._edges.logits = common
-        return [results[place] for place in places.ravel().tolist()]
+        results: dict[bytes, T] = {}
+        for row in features:
+            if row.tobytes() not in results:
+                self._edges.logits = dict(self._estimator.logits_of(row))
+                results[row.tobytes()] = read()
+                self._edges.logits = common
+        return [results[row.tobytes()] for row in features]
 
     def _speaks(self, ended: bool) -> Tensor | None:
         """Agents that take part, bool [rounds, agents]; None where all do. `ended`: if the stage ended now."""

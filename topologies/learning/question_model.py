@@ -132,8 +132,9 @@ class EffectsByQuestion(Effects):
             return self.edges.logits
         logits = self._logits_at(features)
         current_state = self.state
-        earlier_state = {name: values for name, values in current_state.items() if name.startswith(BEFORE)}
-        self.state = {name.removeprefix(BEFORE): values for name, values in earlier_state.items()}
+        self.state = {
+            name.removeprefix(BEFORE): values for name, values in current_state.items() if name.startswith(BEFORE)
+        }
         if self.by_question():
             logits = logits.minimum(self._logits_at(features))
         self.state = current_state
