@@ -4,9 +4,9 @@ Question (evidence: Source) -> Turn -> Request (parts: Prompted) -> Completion -
 """
 
 import hashlib
+import operator
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from operator import attrgetter
 from typing import Any, Literal, TypeVar, cast, dataclass_transform
 
 C = TypeVar("C", bound=type[Any])
@@ -21,7 +21,7 @@ def wire(cls: C) -> C:
     """Makes a frozen, slotted dataclass that pickles as its constructor's arguments, three times as fast."""
     # With slots, `dataclass` returns a new class, which a pickle must name in place of `cls`.
     slotted: Any = dataclass(frozen=True, slots=True)(cls)
-    values = attrgetter(*(field.name for field in fields(slotted)))
+    values = operator.attrgetter(*(field.name for field in fields(slotted)))
 
     def reduce(self: object) -> tuple[Any, tuple[object, ...]]:
         return slotted, values(self)
@@ -395,10 +395,22 @@ class Usage:
     replica: int = 0
 
     def __add__(self, other: "Usage") -> "Usage":
-        return Usage(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)[:-1]))
+        return Usage(*map(operator.add, self._numbers, other._numbers))
 
     def __sub__(self, other: "Usage") -> "Usage":
-        return Usage(*(getattr(self, field.name) - getattr(other, field.name) for field in fields(self)[:-1]))
+        return Usage(*map(operator.sub, self._numbers, other._numbers))
+
+    @property
+    def _numbers(self) -> tuple[int, ...]:
+        """All that adds up, in the order of the fields."""
+        return (
+            self.calls,
+            self.prompt_tokens,
+            self.cached_tokens,
+            self.completion_tokens,
+            self.reused,
+            self.reused_tokens,
+        )
 
     @staticmethod
     def of(completion: "Completion") -> "Usage":

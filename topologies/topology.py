@@ -51,12 +51,17 @@ class Discussion:
     seed: int
     sample: int
 
-    def turn(self, agent: str, number: int, heard: Iterable[Heard] = (), **rest: Any) -> Turn:
-        """Returns an agent's turn of round `number`, from 1; `rest` are other fields of `Turn`."""
+    def turn(
+        self, agent: str, number: int, heard: Iterable[Heard] = (), question: Question | None = None, **rest: Any
+    ) -> Turn:
+        """Returns an agent's turn of round `number`, from 1, about the discussion's question or a part of it.
+
+        `rest` are other fields of `Turn`.
+        """
         name = discussion_id(self.method, self.question, self.sample)
         # Neither method nor sample is part of the seed: equal turns of several discussions are answered once.
         seed = derive_seed(self.seed, self.question.id, number, agent)
-        return replace(Turn(name, self.question, agent, number, seed, tuple(heard)), **rest)
+        return Turn(name, question or self.question, agent, number, seed, tuple(heard), **rest)
 
     def trace(self, agents: Iterable[str], turns: Sequence[Message], **rest: Any) -> Trace:
         """Returns the record; answer and status are those of the last turn, unless `rest` has others."""

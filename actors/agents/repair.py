@@ -38,11 +38,10 @@ def founded(reading: Reading | None, form: Form, request: Request) -> Reading | 
 
     An answer may name what only a picture shows.
     """
-    is_shown = any(picture.image is not None for picture in request.images)
-    if reading is None or form.choices or is_shown:
+    if reading is None or form.choices or any(picture.image is not None for picture in request.images):
         return reading
-    descriptions = [picture.text for picture in request.images]
-    prompt = "\n".join([request.shared, request.own.partition(REPLY_FORM)[0], *descriptions])
+    own_text = request.own.partition(REPLY_FORM)[0]
+    prompt = "\n".join([request.shared, own_text, *(picture.text for picture in request.images)])
     for field in form.fields:
         answer = dict(reading.values).get(field.name, "")
         if field.value is Value.ANSWER and is_unfounded(answer, prompt):

@@ -87,18 +87,14 @@ class CachedModel:
             has_answer = completion.stop in CACHED_STOPS and completion.text.strip()
             if has_answer and completion.served == abilities.served:
                 self._remember(key, completion)
-                self._write_soon(key, completion)
+                if not self._unwritten:
+                    asyncio.get_running_loop().call_later(WRITE_S, self._write)
+                if self._disk.writable:
+                    self._unwritten[key] = completion
             return completion
         finally:
             del self._computing[key]
             future.set_result(completion)  # None where the model raised
-
-    def _write_soon(self, key: bytes, completion: Completion) -> None:
-        if not self._disk.writable:
-            return
-        if not self._unwritten:
-            asyncio.get_running_loop().call_later(WRITE_S, self._write)
-        self._unwritten[key] = completion
 
     def _write(self) -> None:
         completions = self._unwritten
@@ -114,12 +110,6 @@ class CachedModel:
         self._free_bytes -= _size(completion)
         while self._free_bytes < 0:
             self._free_bytes += _size(self._memory.popitem(last=False)[1])
-
-    async def kept(self, request: Request) -> Completion | None:
-        """Returns the completion on disk, without asking the model. Raises OSError where a picture cannot be read."""
-        key, _ = await self._key(request)
-        cached = self._disk.get(key)
-        return cached and _reused(cached, request.id)
 
     async def _key(self, request: Request) -> tuple[bytes, Abilities]:
         """Returns the request's key and the model's abilities. Raises OSError or ValueError for an unreadable
@@ -139,16 +129,19 @@ class CachedModel:
 
     async def _picture_digests(self, paths: Sequence[str | None]) -> list[bytes | None]:
         """Returns the digests of files. Raises OSError or ValueError for an unreadable one."""
-        # Before reading: a file that changes while it is read is read again next time.
+        digests: list[bytes | None] = []
+        for path in paths:
+            if path is None:
+                digests.append(None)
+                continue
+            # Before reading: a file that changes while it is read is read again next time.
+            version = _version(path)
+            if version not in self._digests:
+                self._digests[version] = await asyncio.to_thread(_file_digest, path)
+            digests.append(self._digests[version])
         if len(self._digests) > MAX_FILES:
             self._digests = {}
-        digests = self._digests
-        versions = [None if path is None else _version(path) for path in paths]
-        unread = [version for version in versions if version is not None and version not in digests]
-        if unread:
-            read_digests = await asyncio.to_thread(lambda: [_file_digest(path) for path, _, _ in unread])
-            digests.update(zip(unread, read_digests, strict=True))
-        return [None if version is None else digests[version] for version in versions]
+        return digests
 
     async def abilities(self) -> Abilities:
         """Returns the abilities of the model behind the cache."""
@@ -166,8 +159,15 @@ def completion_key(request: Request, model: str, files: Sequence[bytes | None]) 
     Id, title and description of a picture count too, since models differ in what they use. The request's `parts` repeat
     its text, and do not count.
     """
-    parts = [request.own, repr(float(request.temperature)), str(request.max_tokens), str(request.seed)]
-    parts += [str(request.likelihoods), request.rejected, request.correction]
+    parts = [
+        request.own,
+        repr(float(request.temperature)),
+        str(request.max_tokens),
+        str(request.seed),
+        str(request.likelihoods),
+        request.rejected,
+        request.correction,
+    ]
     for source in request.images:
         parts += [source.id, source.title, source.text]
     encoded = [part.encode("utf-8", "surrogatepass") for part in parts]

@@ -154,6 +154,7 @@ def _is_title(kinds: str) -> bool:
     return "X" in kinds and kinds.isupper()
 
 
+@lru_cache(maxsize=4096)
 def _kind_of(word: str) -> str:
     """Returns the letter of a word's kind, a capital for words with one and for short words; `x` for a name."""
     letter = "x"

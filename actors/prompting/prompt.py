@@ -68,8 +68,7 @@ ABILITIES = Abilities()  # of a model about which nothing else is known
 REPAIRED_CHARACTERS = 4000  # a repair shows the end of a long reply, where models put their conclusion
 
 
-@lru_cache(maxsize=8)
-def overview(texts: bool, pictures: bool, found: bool = True) -> str:
+def overview(texts: bool, pictures: bool, found: bool) -> str:
     """Writes the system turn: what the prompt contains.
 
     It is the same for all turns that read the same modality of one question. `found`: some of the evidence was
@@ -97,10 +96,9 @@ def evidence_for(question: Question, reads: Modality) -> tuple[Source, ...]:
     return tuple(source for source in question.evidence if reads.reads(source.kind))
 
 
-@lru_cache(maxsize=512)
 def shared_part(question: Question, reads: Modality, cut: tuple[str, ...] = ()) -> tuple[str, tuple[Source, ...]]:
     """Writes question, choices, passages, rows and the pictures' titles for agents of a modality. Returns the pictures
-    too. Cached for all samples and rounds.
+    too.
 
     Sources with an id in `cut` are left out. A source has its number in the question's order, whatever is cut: data
     sets' ids are long, and agents repeat them with every quotation.
@@ -137,6 +135,30 @@ def shared_part(question: Question, reads: Modality, cut: tuple[str, ...] = ()) 
     return "\n".join(lines), tuple(pictures)
 
 
+@lru_cache(maxsize=512)
+def beginning(
+    question: Question, reads: Modality, cut: tuple[str, ...], pictures: bool
+) -> tuple[str, str, str, tuple[Source, ...]]:
+    """Returns the prefix, the system turn, the shared part and the pictures of requests about a question.
+
+    Cached for all samples and rounds. `pictures`: the model reads them.
+    """
+    shared, images = shared_part(question, reads)
+    prefix = hashlib.blake2b(shared.encode(), digest_size=8)
+    for picture in images:
+        # Paths need not be valid Unicode, unlike the text, which was cleaned.
+        prefix.update(f"{picture.id}\x1f{picture.image}".encode(errors="surrogatepass"))
+
+    if cut:
+        shared, images = shared_part(question, reads, cut)
+    if not pictures:
+        images = tuple(replace(image, image=None) for image in images)
+    has_texts = OWN in shared or EVIDENCE in shared
+    docs = {source.doc for source in evidence_for(question, reads)}
+    system = overview(has_texts, pictures=images != (), found=not docs.issubset(question.own))
+    return prefix.hexdigest(), system, shared, images
+
+
 def own_part(turn: Turn, role: Role, recalled: Sequence[Message], settings: AgentSettings) -> tuple[str, Prompted]:
     """Writes the agent's own part as text and as values, without the form of the reply.
 
@@ -151,10 +173,7 @@ def own_part(turn: Turn, role: Role, recalled: Sequence[Message], settings: Agen
         messages[heard.message.id] = heard.message
         weights[heard.message.id] = heard.weight
     total_weight = sum(weights.values())
-    own_messages: dict[str, Message] = {}
-    for message in recalled:
-        if message.status is Status.OK:
-            own_messages[message.id] = message
+    own_messages = {message.id: message for message in recalled if message.status is Status.OK}
     messages |= own_messages
 
     remarks: list[Remark] = []
@@ -166,9 +185,19 @@ def own_part(turn: Turn, role: Role, recalled: Sequence[Message], settings: Agen
         if settings.budget_words is not None and weight is not None and not is_own:
             # Where all weights are 0, no reasoning is shown, but the answers still are.
             words = round(settings.budget_words * weight / (total_weight or 1.0))
-        remark, line = _remark(message, weight, is_own, words)
-        remarks.append(remark)
+        value, line = _remark(message, words)
         discussion.append(line)
+        # Not `replace`, which takes three times as long.
+        remark = Remark(
+            speaker=value.speaker,
+            content=value.content,
+            answer=value.answer,
+            confidence=value.confidence,
+            weight=_rounded(weight, digits=3),
+            own=is_own,
+            fields=value.fields,
+        )
+        remarks.append(remark)
 
     lines: list[str] = []
     if role.instruction:
@@ -263,9 +292,10 @@ def _to_answer(turn: Turn, modality: Modality, request: str = ANSWER) -> str:
     return " ".join(sentences)
 
 
-@lru_cache(maxsize=1024)
-def _remark(message: Message, weight: float | None, own: bool, words: int | None) -> tuple[Remark, str]:
-    """Returns a message as a value and as a line of the discussion. Numbers are rounded alike in both."""
+@lru_cache(maxsize=4096)
+def _remark(message: Message, words: int | None) -> tuple[Remark, str]:
+    """Returns a message as a value, without a weight, and as a line of the discussion. Numbers are rounded alike in
+    both. Cached for all that hear it."""
     content = safe_line(message.content)
     if words is not None:
         content = " ".join(content.split()[:words])
@@ -282,8 +312,8 @@ def _remark(message: Message, weight: float | None, own: bool, words: int | None
         content=content,
         answer=answer,
         confidence=_rounded(message.confidence, digits=2),
-        weight=_rounded(weight, digits=3),
-        own=own,
+        weight=None,
+        own=False,
         fields=fields,
     )
     return remark, f"[{remark.speaker}] {message_text(message, content)}"
@@ -318,20 +348,7 @@ def build_request(
     counts the cut sources, so that a model does not take the request for an earlier one.
     """
     settings = settings or AgentSettings()
-    reads = role.evidence
-    shared, images = shared_part(turn.question, reads)
-
-    prefix = hashlib.blake2b(shared.encode(), digest_size=8)
-    for picture in images:
-        # Paths need not be valid Unicode, unlike the text, which was cleaned.
-        prefix.update(f"{picture.id}\x1f{picture.image}".encode(errors="surrogatepass"))
-    if cut:
-        shared, images = shared_part(turn.question, reads, tuple(cut))
-    if not abilities.pictures:
-        images = tuple(replace(image, image=None) for image in images)
-
-    has_texts = OWN in shared or EVIDENCE in shared
-    docs = {source.doc for source in evidence_for(turn.question, reads)}
+    prefix, system, shared, images = beginning(turn.question, role.evidence, tuple(cut), abilities.pictures)
     own, parts = own_part(turn, role, recalled, settings)
     form = form_of(turn)
     enforced = is_enforced(settings.replies, abilities)
@@ -339,8 +356,8 @@ def build_request(
     request_id = f"{turn.id}/cut-{len(cut)}" if cut else turn.id
     return Request(
         id=request_id,
-        prefix=prefix.hexdigest(),
-        system=overview(has_texts, pictures=images != (), found=not docs.issubset(turn.question.own)),
+        prefix=prefix,
+        system=system,
         shared=shared,
         own="\n".join([own, REPLY_FORM, _asked(form, enforced)]),
         images=images,

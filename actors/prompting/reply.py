@@ -71,16 +71,17 @@ def reply_of(turn: Turn, reading: Reading) -> Message | None:
     """
     if reading.faults:
         return None
-    message = unread(turn)
+    answer = share = None
     if turn.task is None or turn.task.answers:  # in a step of a system, an answer is one to something else
+        answer = reading.value(FieldKind.ANSWER)
         confidence = reading.value(FieldKind.CONFIDENCE)
         share = None if confidence is None else float(confidence)
-        message = replace(message, answer=reading.value(FieldKind.ANSWER), confidence=share)
 
     if turn.task is None:
-        return replace(message, content=reading.value(FieldKind.REASONING) or one_line(reading.preamble))
+        content = reading.value(FieldKind.REASONING) or one_line(reading.preamble)
+        return replace(unread(turn), content=content, answer=answer, confidence=share)
     content = "; ".join(f"{name}: {value}" for name, value in reading.values)
-    return replace(message, content=content, fields=reading.values)
+    return replace(unread(turn), content=content, answer=answer, confidence=share, fields=reading.values)
 
 
 def unread(turn: Turn) -> Message:

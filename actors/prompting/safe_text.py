@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Iterable
+from functools import lru_cache
 
 # Joiners (U+200C, U+200D) stay: some scripts and emoji need them.
 _INVISIBLE = re.compile("[\0\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
@@ -60,6 +61,7 @@ def safe_line(text: str) -> str:
     return harmless(one_line(text))
 
 
+@lru_cache(maxsize=1024)
 def line_of_its_own(text: str) -> str:
     """Returns a safe line that is no heading even where nothing precedes it."""
     line = safe_line(text)

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain
 
 from actors.reader.english import (
@@ -18,7 +19,7 @@ from actors.reader.english import (
     stems,
     words,
 )
-from actors.reader.linked_evidence import Entry, LinkedEvidence
+from actors.reader.linked_evidence import CACHED_EVIDENCE, Entry, LinkedEvidence
 from actors.reader.question import AnswerType
 
 FOCUS_BONUS = 0.15  # share of a candidate's value that its statement earns by the main clause's words
@@ -47,7 +48,8 @@ class Candidate:
     chain: tuple[int, ...] = ()
 
 
-def answers(evidence: LinkedEvidence, choices: Sequence[str]) -> list[Candidate]:
+@lru_cache(maxsize=CACHED_EVIDENCE)
+def answers(evidence: LinkedEvidence, choices: tuple[str, ...]) -> Sequence[Candidate]:
     """Finds answers of the kind asked for. A list joins all that are nearly as good as the best."""
     form = evidence.asked.form
     if choices:

@@ -5,7 +5,7 @@ Obedience is assumed, not measured: a directive is always obeyed, an instruction
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from actors.messages import SPREADING, Directive, FieldKind, Remark
 from actors.reader.candidates import Candidate
@@ -30,7 +30,7 @@ class Option:
     evidence: float = 0.0
     social: float = 0.0
     chain: tuple[int, ...] = ()
-    speakers: list[str] = field(default_factory=list)
+    speakers: tuple[str, ...] = ()
 
     @property
     def value(self) -> float:
@@ -69,7 +69,7 @@ def weigh(
         if not remark.own or remark.weight:
             option.social += conformity * (remark.weight or 0.0) * confidence
             if remark.speaker not in option.speakers:
-                option.speakers.append(remark.speaker)
+                option.speakers += (remark.speaker,)
     return options
 
 

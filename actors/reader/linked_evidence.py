@@ -17,6 +17,7 @@ LINK_LIMIT = 6  # sources; a name in more of them links unrelated statements
 HOPS = 2  # shared names over which statements are linked
 PAIR_WEIGHT = 0.6  # a pair of neighbours repeats its two words, so it counts less
 CACHED_ENTRIES = 2048  # of a question
+CACHED_EVIDENCE = 1024  # of all questions
 CACHED_MASKS = 4096
 CACHED_OPTIONS = 8
 UNWEIGHTED = 0.05  # weight of an alternative's word that has none in the whole question
@@ -24,9 +25,9 @@ UNWEIGHTED = 0.05  # weight of an alternative's word that has none in the whole 
 Chain = tuple[float, tuple[int, ...]]  # its strength, and the numbers of its entries
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """Statement in relation to a question.
+    """Statement in relation to a question. Made once, so that it equals itself alone.
 
     mask: has a bit for each stem of the question that the statement contains.
     bearing: share of the question that it covers alone, times its trust.
@@ -107,7 +108,7 @@ def weigh_question(form: QuestionForm, statements: Sequence[Statement]) -> Weigh
     return WeightedQuestion(form, weights, kinds_of(statements))
 
 
-@dataclass
+@dataclass(eq=False)
 class LinkedEvidence:
     """Statements in relation to a question, with the chains that link them."""
 
@@ -135,10 +136,7 @@ class LinkedEvidence:
                 linked |= by_link[link]
             linked.pop(number, None)
             table = tables[number]
-            if table is None:
-                neighbours.append(list(linked))
-            else:
-                neighbours.append([place for place in linked if tables[place] != table])
+            neighbours.append([place for place in linked if table is None or tables[place] != table])
         return neighbours
 
     @cached_property
@@ -185,3 +183,7 @@ class LinkedEvidence:
         """Share of the question that each statement covers, alone or together with the best chain."""
         strength, numbers = self.best_chain
         return [strength if number in numbers else entry.bearing for number, entry in enumerate(self.entries)]
+
+
+# Many messages of other words quote the same statements.
+linked = lru_cache(maxsize=CACHED_EVIDENCE)(LinkedEvidence)

@@ -17,7 +17,7 @@ from actors.reader.english import count_tokens, cut_to_tokens
 from actors.reader.findings import Findings
 from actors.reader.form_reply import fill
 from actors.reader.grading import verdict
-from actors.reader.linked_evidence import LinkedEvidence, weigh_question
+from actors.reader.linked_evidence import LinkedEvidence, linked, weigh_question
 from actors.reader.perception import Page
 from actors.reader.statements import NOTHING, numbered, statements_of
 from actors.settings import setting
@@ -166,12 +166,12 @@ class ReadingTurn:
         entries = [*perceived, *heard]
         given = statements_of(self._inputs)
         if not given:
-            return LinkedEvidence(page.asked, entries)
+            return linked(page.asked, tuple(entries))
 
         # Weights are of words that distinguish statements, so the given lines have to be among them.
         question = weigh_question(page.asked.form, [*page.statements, *given])
         statements = [entry.statement for entry in entries]
-        return LinkedEvidence(question, list(map(question.entry, statements + given)))
+        return linked(question, tuple(map(question.entry, statements + given)))
 
     def _ranked_options(self) -> list[Option]:
         """Ranks options by their value under noise that grows with the number of irrelevant statements."""
@@ -189,8 +189,7 @@ class ReadingTurn:
             if option.evidence >= 0.9 * top:
                 relevant.update(option.chain)
         irrelevant = len(self._evidence.entries) - len(relevant)
-        noise = DILUTION * irrelevant**0.5 + TEMPERATURE_NOISE * self._request.temperature
-        scale = self._settings.noise * noise
+        scale = self._settings.noise * (DILUTION * irrelevant**0.5 + TEMPERATURE_NOISE * self._request.temperature)
 
         noisy_values: dict[str, float] = {}
         for key, option in options.items():

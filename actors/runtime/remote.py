@@ -92,8 +92,7 @@ class Actor:
 
 def own_host() -> str:
     """Returns the address by which other nodes of the cluster reach this one."""
-    host: str = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
-    return host
+    return str(ray.util.get_node_ip_address())  # type: ignore[no-untyped-call]
 
 
 def one_line(error: Exception) -> str:

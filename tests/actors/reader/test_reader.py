@@ -317,7 +317,7 @@ def test_no_prompt_however_ugly_breaks_it(
     asked = Request(
         "r",
         "p",
-        prompt.overview(True, True),
+        prompt.overview(True, True, found=True),
         "\n".join([prompt.QUESTION, wording + question, *shared]),
         "\n".join(own),
         (picture,),
