@@ -1,7 +1,6 @@
 """Compares the law of learning graphs with what a live team needed: discussions until a liar's edges rank below others.
 
-    python run.py experiment=two_attackers attack.kind=response attack.number=1 methods=[full,effects_common] \
-        learner.early_stop=0 runtime=inline
+    python run.py experiment=two_attackers attack=response attack.number=1 methods=[effects_common] learner.early_stop=0
     python -m tests.instruments.benchmarks.live_law <its run folder>... [--method effects_common]
 
 The law's number (`experiments/studies/scaling/law.py`) is computed from the discussions of the first stage, in which
