@@ -60,15 +60,15 @@ def test_a_system_runs_over_ray_is_replayed_to_the_same_traces_and_can_be_attack
     words = ["experiment=mmapg", "methods=[mmapg]", "data.limit=2", f"output={tmp_path}"]
     words += ["wandb.mode=disabled", "figures=false"]
     assert main(words) == 0
-    [first] = tmp_path.glob("*-mmapg")
+    [first] = tmp_path.glob("*-mmapg*")
     words += ["runtime=inline"]
     assert main([*words, "model=replay", f"replay.run={first}"]) == 0
-    [second] = set(tmp_path.glob("*-mmapg")) - {first}
+    [second] = set(tmp_path.glob("*-mmapg*")) - {first}
     traces = [(run / "traces" / "evaluate-mmapg.jsonl").read_bytes() for run in (first, second)]
     assert traces[0] == traces[1]
     assert json.loads(traces[0].splitlines()[0])["lookups"]
     assert main([*words, "attack=response", "attack.agents=[single]"]) == 0
-    [third] = set(tmp_path.glob("*-mmapg")) - {first, second}
+    [third] = set(tmp_path.glob("*-mmapg*")) - {first, second}
     assert "attack_success" in json.loads((third / "metrics.json").read_text())["methods"]["mmapg"]
 
 
