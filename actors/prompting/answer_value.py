@@ -35,10 +35,10 @@ _LEAD_IN = re.compile(
 # A model's words besides an answer: another sentence, or a clause behind yes or no, a dash or a semicolon.
 _MORE = re.compile(
     r"(?:[^\W\d_]{4}|\d{4}|\A(?i:yes|no))[\"'”*)]{0,3}[.!?]\s+(?!(?:One|Two|Three|Four|Five|Six|Seven|Eight|Nine|Ten)\b)"
-    r"[A-Z][^.]*\s[a-z]|\A(?i:yes|no)\s?[,;:–—-]+\s*\w.*\b(?:[a-z]{4}|is\b)|\A(?i:yes|no)[.!?]+\s*(?i:yes|no)\b"
+    r"[A-Z][^.]{0,400}\s[a-z]|\A(?i:yes|no)\s?[,;:–—-]+\s*\w.*\b(?:[a-z]{4}|is\b)|\A(?i:yes|no)[.!?]+\s*(?i:yes|no)\b"
     r"|\b[A-Z]\.\s[A-Z]\w*\s[a-z]|\s[–—-]\s(?:[a-z]\S*|I)\s|;\s[a-z]\S*(?:\s\S+){2,}\Z|(?i:\bconfidence\W{0,4}\d)"
     # A text that begins or ends in the middle of a sentence, or has another answer in it.
-    r"|\A[,;]\s|\w\s?[:：=]\Z|(?:\S+\s){3}\S+,\Z|\s(?:is|are|was|the|an?|of|as|and|called|named)\Z"
+    r"|\A[,;]\s|\w\s?[:：=]\Z|(?<!\S)(?:\S++\s){3}\S+,\Z|\s(?:is|are|was|the|an?|of|as|and|called|named)\Z"
     r"|(?i:\w\sanswer\s?[:：])"
     # A sentence about the answer, in its place: `The answer rests on the opinions of others.`
     r"|\A(?:\d\.\s)?[Tt]he answer\b|\A[Tt]he\Z"

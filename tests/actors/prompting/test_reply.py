@@ -248,7 +248,17 @@ LINES = [
 ]
 
 
-BESIDE = [" (B)", " — C", "the answer is B. ", "Tarn. It is so. ", "\\frac", '"answer": 1,', "Oh no, wait. ", "<B>"]
+BESIDE = [
+    " (B)",
+    " — C",
+    "the answer is B. ",
+    "Tarn. It is so. ",
+    "Tarn! ",
+    "\\frac",
+    '"answer": 1,',
+    "Oh no, wait. ",
+    "<B>",
+]
 
 
 @pytest.mark.slow
