@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from actors.backends import redaction
 from actors.backends.redaction import keep_secret, without_keys
 from actors.messages import Message, Status
 from run import main
@@ -110,7 +111,9 @@ def test_a_judged_sweep_over_ray_writes_no_key_into_folders_logs_or_the_terminal
         assert not holds_key(path.read_bytes()), path
 
 
-def test_a_record_keeps_all_but_the_key() -> None:
+def test_a_record_keeps_all_but_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Without keys of other tests in this process, of which one begins as this one ends.
+    monkeypatch.setattr(redaction, "_redactions", {})
     keep_secret([KEY, "short"])
     kept = Message("1/critic", "critic", 1, "It is short.", "Paris", 0.5, heard=("0/other",))
     assert without_keys(kept) == kept
