@@ -87,14 +87,18 @@ class CachedModel:
             has_answer = completion.stop in CACHED_STOPS and completion.text.strip()
             if has_answer and completion.served == abilities.served:
                 self._remember(key, completion)
-                if not self._unwritten:
-                    asyncio.get_running_loop().call_later(WRITE_S, self._write)
-                if self._disk.writable:
-                    self._unwritten[key] = completion
+                self._write_soon(key, completion)
             return completion
         finally:
             del self._computing[key]
             future.set_result(completion)  # None where the model raised
+
+    def _write_soon(self, key: bytes, completion: Completion) -> None:
+        if not self._disk.writable:
+            return
+        if not self._unwritten:
+            asyncio.get_running_loop().call_later(WRITE_S, self._write)
+        self._unwritten[key] = completion
 
     def _write(self) -> None:
         completions = self._unwritten

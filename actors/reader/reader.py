@@ -189,7 +189,8 @@ class ReadingTurn:
             if option.evidence >= 0.9 * top:
                 relevant.update(option.chain)
         irrelevant = len(self._evidence.entries) - len(relevant)
-        scale = self._settings.noise * (DILUTION * irrelevant**0.5 + TEMPERATURE_NOISE * self._request.temperature)
+        noise = DILUTION * irrelevant**0.5 + TEMPERATURE_NOISE * self._request.temperature
+        scale = self._settings.noise * noise
 
         noisy_values: dict[str, float] = {}
         for key, option in options.items():
