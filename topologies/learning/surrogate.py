@@ -46,7 +46,7 @@ def compare(sums: Tensor, linked: bool) -> Surrogate:
     else:
         slope = error = 0.0
 
-    bound = ndtri(1 - 0.025 / len(own_effects))
+    bound = ndtri(1 - 0.025 / max(len(own_effects), 1))
     interval = (slope, slope - 1.96 * error, slope + 1.96 * error)
     if not linked or slope + bound * error < 0:
         return Surrogate(*interval, credit="final", senders=())
