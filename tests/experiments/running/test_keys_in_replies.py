@@ -87,7 +87,7 @@ def test_a_judged_sweep_over_ray_writes_no_key_into_folders_logs_or_the_terminal
             asked += 1
             if b"Answer to grade" in request.content:
                 form = FORMS[-1]
-                apart = "**"  # others hide the grade, and a trial that is not judged has failed
+                apart = "\u200b"  # others hide the grade, and a trial that is not judged has failed
                 for path in (file for file in Path(short_folder).rglob("*") if file.is_file()):
                     with suppress(FileNotFoundError):
                         ray_files[path.name] = ray_files.get(path.name, False) or holds_key(path.read_bytes())
