@@ -25,7 +25,7 @@ from experiments.records.start import project_version
 UNNAMED = "0.2.0"  # the last version that did not name itself in its configurations
 # Keys of earlier versions, by dotted name: the version that has none of them any more, and their default before it.
 REMOVED: dict[str, tuple[str, Any]] = {"learner.beginnings": ("0.3.0", None), "explain.orders": ("0.4.0", 16)}
-# The same of values, with what is read in their place.
+# Values of earlier versions, by dotted name: the removed value, and the one that is read in its place.
 REPLACED = {"explain.search": ("shapley", "auto")}
 
 

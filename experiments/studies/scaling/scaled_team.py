@@ -1,7 +1,7 @@
 """One team of `job=scaling`: the number of discussions that the law names, and that each learner needs."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -63,16 +63,16 @@ def measure(world: ScaledTeam, config: Config) -> list[Reached]:
         (OWN_LAW, truth.on_receiver, truth.receiver_variance),
         (FINAL_LAW, truth.on_answer, truth.answer_variance),
     ):
-        outcomes.append(Reached(world, name, law(team, truth, effects, variance, settings.auc)))
+        outcomes.append(Reached(world, name, law(truth, effects, variance, team.special, settings.auc)))
     for name in settings.learners:
         outcomes.append(Reached(world, name, asyncio.run(train(learner_of(name, team, config), team, config))))
     return outcomes
 
 
-def law(team: OpinionTeam, truth: Truth, effects: Edges[Floats], variance: float, target: float) -> int | None:
+def law(truth: Truth, effects: Edges[Floats], variance: float, liars: Collection[int], target: float) -> int | None:
     """Returns the discussions that the law names for the liars' edges, by their mean information."""
-    honest = [agent for agent in range(team.agents) if agent not in team.special]
-    information = [information_on(truth, effects, variance, liar, honest) for liar in team.special]
+    honest = [agent for agent in range(len(truth.readers)) if agent not in liars]
+    information = [information_on(truth, effects, variance, liar, honest) for liar in liars]
     discussions = needed(float(np.mean(information)), target)
     return None if discussions is None else max(1, round(discussions))
 
@@ -95,7 +95,7 @@ async def train(learner: Learner, team: OpinionTeam, config: Config) -> int | No
         if step.used < check:
             continue
         check = next(checks)
-        if auc_of_liars(learner.edge_scores(), team) < config.scaling.auc:
+        if auc_of_liars(learner.edge_scores(), team.special) < config.scaling.auc:
             reached = None
         elif reached is None:
             reached = step.used
@@ -112,10 +112,11 @@ def checkpoints() -> Iterator[int]:
         questions = max(questions + 1, round(1.2 * questions))
 
 
-def auc_of_liars(scores: Edges[Floats], team: OpinionTeam) -> float:
+def auc_of_liars(scores: Edges[Floats], liars: Collection[int]) -> float:
     """Chance that a liar's edge to an honest agent ranks below an honest agent's. By chance .5."""
-    is_liar = np.isin(np.arange(team.agents), team.special)
-    from_liar = is_liar[:, None].repeat(team.agents, 1)
-    between_different = ~np.eye(team.agents, dtype=bool)
+    agents = len(scores.spatial)
+    is_liar = np.isin(np.arange(agents), list(liars))
+    from_liar = is_liar[:, None].repeat(agents, 1)
+    between_different = ~np.eye(agents, dtype=bool)
     area = mean_auc(scores, Edges(from_liar, from_liar), between_different & ~is_liar)
     return 0.5 if area is None else area

@@ -10,7 +10,6 @@ that it recorded after each step. A row for each run, and one JSON object as the
 
 import argparse
 import json
-import math
 from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
@@ -22,14 +21,12 @@ from actors.messages import Trace
 from experiments.config.saved import read
 from experiments.jobs import plan_of
 from experiments.records.recorder import RunFolder
-from experiments.records.records import LearningStep
 from experiments.running.inputs import open_dataset, training_items
 from experiments.running.recorded_learner import score_step
-from experiments.studies.planted.measures import mean_auc
 from experiments.studies.planted.truth import EffectSums, Truth
-from experiments.studies.scaling.law import information_on, needed
+from experiments.studies.scaling.scaled_team import auc_of_liars, law
 from topologies.learning.objective import leave_one_out
-from topologies.wiring import Bools, Edges, Floats
+from topologies.wiring import Bools, Edges
 
 STAGE = 1
 
@@ -89,22 +86,6 @@ def live_effects(run: RunFolder, graph: RunFolder, cache: Path) -> Truth:
     )
 
 
-def law(truth: Truth, effects: Edges[Floats], variance: float, liars: list[int], target: float) -> int | None:
-    honest = [agent for agent in range(len(truth.readers)) if agent not in liars]
-    information = [information_on(truth, effects, variance, liar, honest) for liar in liars]
-    discussions = needed(float(np.mean(information)), target)
-    return None if discussions is None else max(1, round(discussions))
-
-
-def auc_after(step: LearningStep, liars: list[int]) -> float:
-    scores = [np.array(step.probabilities[kind], dtype=float) for kind in ("spatial", "temporal")]
-    is_liar = np.isin(np.arange(len(step.agents)), liars)
-    from_liar = is_liar[:, None].repeat(len(is_liar), 1)
-    compared = ~np.eye(len(is_liar), dtype=bool) & ~is_liar
-    area = mean_auc(Edges(*scores), Edges(from_liar, from_liar), compared)
-    return math.nan if area is None else area
-
-
 def row(folder: Path, method: str, target: float, cache: Path) -> dict[str, Any]:
     run = RunFolder.open(folder)
     graph = next(graph for graph in run.all_learned() if graph.name == method)
@@ -115,12 +96,12 @@ def row(folder: Path, method: str, target: float, cache: Path) -> dict[str, Any]
 
     reached = None
     per_step = truth.discussions // steps[-1].step
-    aucs = [auc_after(step, liars) for step in steps]
-    for step, area in zip(steps, aucs, strict=True):
-        # After the cut that ends the stage few edges are left to rank.
-        if math.isnan(area):
-            continue
-        if area < target:
+    for step in steps:
+        probabilities = Edges(*(np.array(step.probabilities[kind], dtype=float) for kind in ("spatial", "temporal")))
+        # Pruned edges have no rank.
+        if not np.isfinite(probabilities.spatial[liars]).any():
+            break
+        if auc_of_liars(probabilities, liars) < target:
             reached = None
         elif reached is None:
             reached = step.step * per_step
