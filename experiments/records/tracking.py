@@ -15,6 +15,7 @@ import os
 import queue
 import re
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -41,6 +42,8 @@ FINISH_S, STOP_S = 120.0, 10.0  # seconds for W&B to store or upload at the end 
 TEARDOWN_S = 2.0  # seconds for W&B's service to end after a failure
 WANDB_KEY = "WANDB_API_KEY"  # environment variable of the account's key
 SERVICE = "wandb-core"  # the process that works for W&B
+LOG_SUFFIX = ".wandb"  # of the file that has all of a run
+LOOK_S = 0.02  # seconds between looks for the end of a log
 AXIS = "/total_steps"
 MOST_ROWS = 5_000  # of the table of discussions; W&B shows 10,000 rows of a table at most
 MOST_CHARACTERS = 500  # of a cell's text
@@ -156,7 +159,7 @@ class Tracker:
         if thread is None:
             return
 
-        self._calls.put(("finish", lambda run: run.finish(exit_code=exit_code)))
+        self._calls.put(("finish", lambda run: _finish(run, exit_code)))
         self._calls.put(None)
         wait_s = STOP_S if exit_code else FINISH_S
         thread.join(wait_s)
@@ -240,6 +243,34 @@ def _start(path: Path, config: dict[str, Any], settings: WandbSettings, trial_id
             disable_code=True,
         ),
     )
+
+
+def _finish(run: wandb.Run, exit_code: int) -> None:
+    """Ends the W&B run and waits until its log is on the disk.
+
+    W&B's own call returns before its service writes the end of the log, and a process that is killed then loses it.
+    Raises psutil.Error where the service dies in between.
+    """
+    folder = Path(run.dir).resolve().parent
+    writer = log_writer(folder)
+    run.finish(exit_code=exit_code)
+    while writer is not None and has_log_open(writer, folder):
+        time.sleep(LOOK_S)
+
+
+def log_writer(folder: Path) -> psutil.Process | None:
+    """Finds the service of W&B that has the log of a run in a folder open. None where there is none."""
+    for process in psutil.process_iter(["name"]):
+        # It may have ended, or be another account's.
+        with suppress(psutil.Error):
+            if process.info["name"] == SERVICE and has_log_open(process, folder):
+                return process
+    return None
+
+
+def has_log_open(process: psutil.Process, folder: Path) -> bool:
+    paths = [Path(file.path) for file in process.open_files()]
+    return any(path.parent == folder and path.suffix == LOG_SUFFIX for path in paths)
 
 
 def _tear_down(kill: bool) -> None:

@@ -3,6 +3,7 @@
 import logging
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from experiments.analysis.summary import summarise, write
 from experiments.config.loading import load
 from experiments.config.references import check_machine
 from experiments.records.recorder import RunFolder
-from experiments.records.tracking import MOST_CHARACTERS, Tracker, WandbSettings, table_of
+from experiments.records.tracking import MOST_CHARACTERS, SERVICE, Tracker, WandbSettings, log_writer, table_of
 from run import main
 from tests.support.fake_run import FACTS, make_run
 from tests.support.paths import ROOT
@@ -54,7 +55,7 @@ def test_an_offline_run_lies_in_the_run_folder(run: RunFolder, metrics: Metrics)
         "tracker.summary(json.loads((path / 'metrics.json').read_text()), usage=Usage(calls=7))\n"
         "tracker.finish()\n"
     )
-    # A process of its own: W&B may write the last of a run as late as at exit.
+    # A process of its own, whose output is W&B's alone.
     command = [sys.executable, "-c", script, str(run.path)]
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert (said.returncode, said.stdout, said.stderr) == (0, "", "")
@@ -176,6 +177,23 @@ def test_a_service_that_hangs_or_dies_is_one_warning_and_no_process_waits_for_it
         os.kill(int(service), signal.SIGKILL)
     assert (ended.returncode, printed) == (0, ["ended"])
     assert re.fullmatch(f"{warning}.+\n", ended.stderr), ended.stderr
+
+
+def test_a_log_is_written_once_the_service_has_closed_it(tmp_path: Path) -> None:
+    # As a service that is slow would, it has the log open for as long as it lives.
+    program = tmp_path / SERVICE
+    program.symlink_to(str(shutil.which("sleep")))
+    with (tmp_path / "run-1.wandb").open("w") as log:
+        service = subprocess.Popen([program, "600"], stdout=log)
+    try:
+        writer = log_writer(tmp_path)
+        assert writer is not None
+        assert writer.pid == service.pid
+        assert log_writer(tmp_path / "another") is None
+    finally:
+        service.kill()
+        service.wait()
+    assert log_writer(tmp_path) is None
 
 
 @pytest.mark.parametrize("known", ["", "environment", "netrc"])
