@@ -29,6 +29,7 @@ Varied = tuple[Mapping[str, Any], Plan]
 # Facts of a plan that conditions name, and what would make them true.
 FACTS = {
     "learns": "none of the methods learns a graph",
+    "takes_samples": "no learner of this run takes so many samples of a question (effects takes six)",
     "watches": "none of the methods watches agents, as anomaly, agreement and probes do",
     "controls": "each of the methods is one turn of one agent, which has no twin and no placebo",
     "searches": "none of the methods searches a knowledge graph or the web; name a system that does",

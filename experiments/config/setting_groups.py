@@ -235,7 +235,7 @@ class TopologySettings:
 class TrainingSettings:
     """Discussions for learning; a stage has `pruning.steps` steps."""
 
-    samples: int = setting(10, at_least=1, at_most=10_000)
+    samples: int = setting(10, at_least=1, at_most=10_000, when="takes_samples")
     """Wirings sampled for each question of a step (K in the paper); `effects` takes six at most."""
     questions_per_step: int = setting(1, at_least=1, at_most=10_000)
     """Training questions of a step."""

@@ -144,6 +144,13 @@ class Plan:
         return 2 * self.config.pruning.steps * self.config.training.questions_per_step
 
     @property
+    def takes_samples(self) -> bool:
+        """True unless each learner takes fewer samples of a training question than there are."""
+        available = self.config.training.samples
+        taken = [learner.samples(available) for learner in self.learners.values()]
+        return max(taken, default=available) == available
+
+    @property
     def training_steps(self) -> int:
         """Training steps of both stages, of all learners; shared ones count once."""
         return 2 * self.config.pruning.steps * max(1, len(self.learners) - len(self.shared_from))

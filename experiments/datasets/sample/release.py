@@ -27,8 +27,9 @@ from experiments.datasets.sample.world import Shelf, World, identity
 TEXTS_PER_QUESTION = 10
 IMAGES_PER_QUESTION = 14
 QUESTIONS_PER_SHELF = 8
-# Questions about one table are one cluster, and tests need many: evaluated questions come two to a shelf on up to a
-# hundred shelves. There are no names for many more.
+# Questions about one table are one cluster, and tests need many: up to thirty evaluated questions have a shelf each, and
+# more come two to a shelf on up to a hundred shelves. There are no names for many more.
+SHELVES_BY_ONE = 30
 EVALUATED_PER_SHELF = 2
 SHELVES_BY_TWO = 100
 EVALUATED = 200  # questions, where data.limit leaves the number open
@@ -36,7 +37,7 @@ MOST = 4_000  # questions; there are no names for many more, and these take a mi
 PICTURES = "final_dataset_images"
 CONTENT = "sample.json"
 # To be raised with every change to what a seed gives, so that folders of an earlier one are not taken for current.
-VERSION = 2
+VERSION = 3
 
 Record = dict[str, Any]
 
@@ -100,8 +101,9 @@ def build(seed: int, train: int, dev: int) -> Release:
 
     # Three shelves at least: pools need distractors from others than the question's own.
     training_shelves = max(3, math.ceil(train / QUESTIONS_PER_SHELF))
+    shelves_by_one = min(SHELVES_BY_ONE, dev)
     shelves_by_two = min(SHELVES_BY_TWO, math.ceil(dev / EVALUATED_PER_SHELF))
-    evaluated_shelves = max(3, shelves_by_two, math.ceil(dev / QUESTIONS_PER_SHELF))
+    evaluated_shelves = max(3, shelves_by_one, shelves_by_two, math.ceil(dev / QUESTIONS_PER_SHELF))
 
     for split, number, shelf_count in (("train", train, training_shelves), ("dev", dev, evaluated_shelves)):
         shelves = list(islice(world, shelf_count))
