@@ -27,8 +27,8 @@ from experiments.datasets.sample.world import Shelf, World, identity
 TEXTS_PER_QUESTION = 10
 IMAGES_PER_QUESTION = 14
 QUESTIONS_PER_SHELF = 8
-# Questions about one table are one cluster, and tests need many. Up to thirty evaluated questions have a shelf each, and
-# more come two to a shelf on up to a hundred shelves; there are no names for many more.
+# Questions about one table are one cluster, and tests need many. Up to thirty evaluated questions have a shelf each,
+# and more come two to a shelf on up to a hundred shelves; there are no names for many more.
 SHELVES_BY_ONE = 30
 EVALUATED_PER_SHELF = 2
 SHELVES_BY_TWO = 100
