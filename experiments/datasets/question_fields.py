@@ -8,6 +8,7 @@ import json
 import string
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
+from itertools import chain
 from typing import Any, Literal
 
 from pydantic import TypeAdapter
@@ -53,7 +54,10 @@ class QuestionRecord:
 
 
 class Columns:
-    """Columns of each field, found among those of a file. Raises UserError for a column that is not there."""
+    """Columns of each field, found among those of a file. Raises UserError for a column that is not there.
+
+    unread: columns of no field.
+    """
 
     def __init__(self, settings: FieldSettings, columns: Collection[str], where: str) -> None:
         self.of: dict[str, tuple[str, ...]] = {}
@@ -75,6 +79,8 @@ class Columns:
         for key in ("question", "answers"):
             if not self.of[key]:
                 self._missing(key, key, columns, where)
+        read = set(chain.from_iterable(self.of.values()))
+        self.unread = [name for name in columns if name not in read]
 
     def _chosen(self, key: str, chosen: str, columns: Collection[str], where: str) -> tuple[str, ...]:
         if chosen in columns:

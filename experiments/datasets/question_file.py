@@ -21,7 +21,7 @@ from actors.errors import UserError
 from actors.messages import Question, Source
 from experiments.datasets import hub
 from experiments.datasets.benchmark import Benchmark, docs_of, image_source, write_picture
-from experiments.datasets.fields import Id, validated
+from experiments.datasets.fields import Id, shortened, validated
 from experiments.datasets.folder import Folder, state_of
 from experiments.datasets.item import Item, Score, choice_score, text_score
 from experiments.datasets.kind import OF_FILES, DataRequest
@@ -179,7 +179,12 @@ class QuestionFile(Benchmark):
 
         if not places:
             raise UserError(f"{file.path} has no questions: write one a line or row, or take the file away")
-        self._columns.append(Columns(fields, names, str(file.path)))
+        columns = Columns(fields, names, str(file.path))
+        # A layout of the hub leaves out what no run needs.
+        if columns.unread and self.layout is None:
+            unread = ", ".join(map(shortened, columns.unread))
+            self.note(f"{file.path}: columns of no field are not read: {unread}; data.fields.<field>=<column> names one")
+        self._columns.append(columns)
         return places
 
     def _adapted(self, row: Row) -> Values:

@@ -65,6 +65,19 @@ def test_an_answer_is_a_text_a_number_a_place_or_a_letter(answer: Any, choices: 
     assert item.gold == (gold,)
 
 
+def test_columns_of_no_field_are_named_at_each_start(tmp_path: Path) -> None:
+    root = lines(tmp_path, {"id": "q1", "question": "Which?", "answer": "blue", "context": "It is blue."})
+    for _ in range(2):  # The second one finds the question in the cache.
+        dataset = opened(root)
+        assert [item.pool for item in dataset.evaluate()] == [()]
+        [note] = dataset.notes
+        assert "not read: 'context'" in note
+    dataset = opened(root, fields={"passages": "context"})
+    [item] = dataset.evaluate()
+    assert len(item.pool) == 1
+    assert dataset.notes == []
+
+
 def test_an_answer_that_may_be_two_choices_is_refused_until_the_user_says_which(tmp_path: Path) -> None:
     root = lines(tmp_path, {"question": "Which?", "answer": 2, "choices": ["1", "2", "3"]})
     assert "line 1: answer: 2 is the text of '2', the place of '3'" in refused(root)
