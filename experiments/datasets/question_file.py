@@ -183,7 +183,9 @@ class QuestionFile(Benchmark):
         # A layout of the hub leaves out what no run needs.
         if columns.unread and self.layout is None:
             unread = ", ".join(map(shortened, columns.unread))
-            self.note(f"{file.path}: columns of no field are not read: {unread}; data.fields.<field>=<column> names one")
+            self.note(
+                f"{file.path}: columns of no field are not read: {unread}; data.fields.<field>=<column> names one"
+            )
         self._columns.append(columns)
         return places
 
