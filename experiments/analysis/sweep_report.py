@@ -34,7 +34,7 @@ from experiments.analysis.scores import read_trials
 from experiments.analysis.worst_case import worst_cases
 from experiments.records import start
 from experiments.records.run_files import write_atomically
-from experiments.records.trials import TRIALS, TrialResult, read_results
+from experiments.records.trials import TRIALS, TrialResult
 
 AVERAGED = ["utility", "strict_em", "f1", "prompt_tokens", "completion_tokens", "calls", "edges", "training_tokens"]
 # Measured under attack only, so a mean is over the trials that have the value; of the others, over all or none.
@@ -128,9 +128,8 @@ def _means(trials: Sequence[Metrics]) -> dict[str, float]:
     return dict(means.dropna())
 
 
-def recorded_rows(folder: Path, seed: int) -> list[SweepRow]:
-    """Reads the rows of a sweep, as far as its trials have ended."""
-    results = read_results(folder, stopped=True)
+def rows_of(folder: Path, results: Sequence[TrialResult], seed: int) -> list[SweepRow]:
+    """Reads the rows of some trials of a sweep. Raises UserError as `read_trials`."""
     return sweep_rows(arms_of_trials(read_trials(folder, results)), results, seed)
 
 

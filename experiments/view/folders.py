@@ -3,7 +3,9 @@
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 from typing import Self
 
 from actors.errors import UserError
@@ -11,6 +13,9 @@ from experiments.records.recorder import RunFolder
 from experiments.records.trials import TRIALS
 
 CONFIG = "config.yaml"
+LEARNED = "learned"
+MOST_FILES = 1_000  # directly in a run folder; runs have some twenty
+FileState = tuple[str, int, int]  # path, size, and date in nanoseconds
 
 
 class NoSuchRun(UserError):
@@ -74,3 +79,39 @@ def _is_folder(path: Path) -> bool:
 
 def _is_file(path: Path) -> bool:
     return os.path.isfile(path) and not os.path.islink(path)
+
+
+def files_of(run: RunFolder) -> list[FileState]:
+    """Lists name, size and date of the files that a run's overview and results depend on.
+
+    Raises UserError for links, pipes and devices among them. Other folders than those of learned graphs are not looked
+    into: whoever reads them checks them.
+    """
+    files: list[FileState] = []
+    folders = [run.path]
+    if S_ISDIR(_mode(run.path / LEARNED)):
+        folders += [Path(entry.path) for entry in _entries(run.path / LEARNED) if entry.is_dir(follow_symlinks=False)]
+    for folder in folders:
+        for entry in _entries(folder):
+            status = entry.stat(follow_symlinks=False)
+            if S_ISREG(status.st_mode):
+                files.append((entry.path, status.st_size, status.st_mtime_ns))
+            elif not S_ISDIR(status.st_mode):
+                raise UserError(f"{entry.path} is no plain file: a run folder has plain files only; delete it")
+    return sorted(files)
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    """Lists a folder. Raises UserError for one of more entries than any run's."""
+    with os.scandir(folder) as entries:
+        listed = list(islice(entries, MOST_FILES + 1))
+    if len(listed) > MOST_FILES:
+        raise UserError(f"{folder} has more than {MOST_FILES:,} files, which no run makes; name an intact run folder")
+    return listed
+
+
+def _mode(path: Path) -> int:
+    try:
+        return path.lstat().st_mode
+    except OSError:
+        return 0

@@ -1,11 +1,8 @@
 """Reads runs in rows: state, progress, tokens and money, and the lines that stop and resume them."""
 
 import math
-import os
 import time
-from itertools import islice
 from pathlib import Path
-from stat import S_ISDIR, S_ISREG
 from threading import Lock
 
 from actors.errors import UserError
@@ -18,9 +15,9 @@ from experiments.records.recorder import SCORES, RunFolder
 from experiments.records.start import STARTS, Start
 from experiments.records.trials import RESULTS, TRIALS
 from experiments.records.usage import total
-from experiments.view.folders import Root
+from experiments.view.folders import Root, files_of
 from experiments.view.line_count import LineCount
-from experiments.view.saved_overview import FileState, Overview, SavedOverview
+from experiments.view.saved_overview import Overview, SavedOverview
 from experiments.view.state import (
     FAILED,
     FINISHED,
@@ -32,9 +29,6 @@ from experiments.view.state import (
     state_of,
     writer_of,
 )
-
-MOST_FILES = 1_000  # directly in a run folder; runs have some twenty
-LEARNED = "learned"
 
 
 class Overviews:
@@ -86,7 +80,7 @@ class _Row:
         if remaining_s <= 0 or not self._lock.acquire(timeout=timeout_s):
             return self._overview
         try:
-            files = _files_of(self._run)
+            files = files_of(self._run)
             # A run that is killed changes no file.
             if files != self._files or self._overview.state == RUNNING:
                 self._files = files
@@ -148,44 +142,8 @@ class _Row:
         return self._counts.setdefault(path, LineCount(path, without)).count()
 
 
-def _files_of(run: RunFolder) -> list[FileState]:
-    """Lists name, size and date of the files that an overview depends on.
-
-    Raises UserError for links, pipes and devices among them. Other folders than those of learned graphs are not looked
-    into: whoever reads them checks them.
-    """
-    files: list[FileState] = []
-    folders = [run.path]
-    if S_ISDIR(_mode(run.path / LEARNED)):
-        folders += [Path(entry.path) for entry in _entries(run.path / LEARNED) if entry.is_dir(follow_symlinks=False)]
-    for folder in folders:
-        for entry in _entries(folder):
-            status = entry.stat(follow_symlinks=False)
-            if S_ISREG(status.st_mode):
-                files.append((entry.path, status.st_size, status.st_mtime_ns))
-            elif not S_ISDIR(status.st_mode):
-                raise UserError(f"{entry.path} is no plain file: a run folder has plain files only; delete it")
-    return sorted(files)
-
-
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    """Lists a folder. Raises UserError for one of more entries than any run's."""
-    with os.scandir(folder) as entries:
-        listed = list(islice(entries, MOST_FILES + 1))
-    if len(listed) > MOST_FILES:
-        raise UserError(f"{folder} has more than {MOST_FILES:,} files, which no run makes; name an intact run folder")
-    return listed
-
-
-def _mode(path: Path) -> int:
-    try:
-        return path.lstat().st_mode
-    except OSError:
-        return 0
-
-
 def save_overview(folder: Path) -> None:
     """Writes the overview of a finished run into its folder. Nothing for any other run. Raises OSError without room."""
     [overview] = Overviews(Root(folder.parent, folder.name)).all(folder.name, trials=False)
     if overview.state == FINISHED:
-        SavedOverview.write(RunFolder(folder), overview, _files_of(RunFolder(folder)))
+        SavedOverview.write(RunFolder(folder), overview, files_of(RunFolder(folder)))

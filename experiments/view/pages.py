@@ -1,6 +1,6 @@
 """Pages of the viewer, made of the same sections as reports."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -12,14 +12,11 @@ from experiments.analysis.embedded import Embedded
 from experiments.analysis.page import SCRIPTS, Section, figures_section, page
 from experiments.analysis.reports import run_sections
 from experiments.analysis.result_table import ResultTable
-from experiments.analysis.run_facts import metric_of
 from experiments.analysis.scores import by_method
-from experiments.analysis.sweep_report import recorded_rows, sweep_sections, sweep_table
-from experiments.config.saved import read
 from experiments.records.recorder import RunFolder
-from experiments.records.trials import read_results
 from experiments.view.overview import Overviews
 from experiments.view.saved_overview import Overview
+from experiments.view.sweep_results import SweepResults
 
 MOST_CHARACTERS = 1_000_000  # of a study's result, which is shown as it is
 FIRST_PAGE_S = 0.5  # for reading the runs of a list; the page follows with the others
@@ -32,10 +29,10 @@ def list_page(overviews: Overviews) -> str:
     return page(overviews.root.path.name, sections, ("tables.js", "live.js"), served=True)
 
 
-def run_page(overviews: Overviews, name: str, all_tables: bool) -> str:
+def run_page(overviews: Overviews, sweep_results: Callable[[str], SweepResults], name: str, all_tables: bool) -> str:
     """Shows a run, a sweep or a study so far, and its discussions.
 
-    all_tables: with the tables for which every trace is read.
+    sweep_results: of a sweep, by its name. all_tables: with the tables for which every trace is read.
     Raises UserError where it cannot be shown.
     """
     run = overviews.root.run(name)
@@ -47,7 +44,7 @@ def run_page(overviews: Overviews, name: str, all_tables: bool) -> str:
     facts = {"Folder": _link(up, "all runs"), **_facts(overview)}
     try:
         if trials:
-            results = list(_sweep_results(run, facts))
+            results = [Section("State", facts=facts), *sweep_results(name).sections(_drawn(run))]
         else:
             results = list(_run_results(run, overview, facts, all_tables))
     # A damaged file of results fails in many ways where it is read.
@@ -63,16 +60,6 @@ def run_page(overviews: Overviews, name: str, all_tables: bool) -> str:
         sections.insert(further, Section("Learning", learned="served"))
     sections.append(Section("Configuration", text=run.text("config.yaml")))
     return page(run.name, sections, (*SCRIPTS, "live.js"), served=True, listed="")
-
-
-def _sweep_results(run: RunFolder, facts: dict[str, str]) -> Iterator[Section]:
-    yield Section("State", facts=facts)
-    results = read_results(run.path, stopped=True)
-    if results:
-        metric = metric_of(results[0].metrics)
-        rows = recorded_rows(run.path, read(run.config).seed)
-        table = sweep_table(rows, metric, results[0].metrics.get("model", ""))
-        yield from sweep_sections(run.path, results, metric, _drawn(run), table, page_of_trial="")
 
 
 def _run_results(run: RunFolder, overview: Overview, facts: dict[str, str], all_tables: bool) -> Iterator[Section]:

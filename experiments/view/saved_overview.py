@@ -11,10 +11,10 @@ from experiments.records.run_files import write_atomically
 from experiments.records.start import STARTS
 from experiments.records.trials import RESULTS
 from experiments.records.usage import USAGE
+from experiments.view.folders import FileState
 from experiments.view.state import FINISHED
 
 COUNTED = {"config.yaml", STARTS, USAGE, SCORES, RESULTS, LEARNING}
-FileState = tuple[str, int, int]  # path, size, and date in nanoseconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,13 @@ from experiments.analysis.result_table import Row, cell_text, interval_form, pla
 from experiments.analysis.run_facts import Metrics, model_notes
 from experiments.analysis.run_table import MEASURES
 from experiments.analysis.scores import COSTS
-from experiments.analysis.sweep_report import recorded_rows
+from experiments.analysis.sweep_report import rows_of
 from experiments.analysis.tables.formats import ShownTable, block, latex, markdown
 from experiments.config.saved import read
 from experiments.config.yaml_tree import yaml_tree
 from experiments.records.recorder import RunFolder
 from experiments.records.run_files import write_atomically
+from experiments.records.trials import read_results
 
 OPTIONS = {"format": ("latex", "markdown", "csv"), "columns": ("measures", "runs")}
 SUFFIXES = {".tex": "latex", ".md": "markdown", ".csv": "csv"}
@@ -127,7 +128,8 @@ def _run_rows(folder: RunFolder, label: str) -> list[Metrics]:
 
 def _sweep_rows(folder: RunFolder, seed: int, label: str) -> list[Metrics]:
     rows = []
-    for row in recorded_rows(folder.path, seed):
+    results = read_results(folder.path, stopped=True)
+    for row in rows_of(folder.path, results, seed):
         # Without an interval, all trials were stopped early.
         if row.ci95 is not None:
             low, high = row.ci95
