@@ -21,7 +21,7 @@ from experiments.config.keys import Declared, fields_of, near_key, paths
 from experiments.config.loading import experiments, load_overrides
 from experiments.config.setting_groups import RoleSettings
 from experiments.datasets.catalogue import DATASETS
-from experiments.unused import PARTS, conditions, readers
+from experiments.unused import FACTS, PARTS, conditions, readers
 from topologies.catalogue import METHODS
 
 WIDTH = 110
@@ -161,7 +161,8 @@ def _rows(group: Any, key: str = "") -> Iterator[Row]:
 def _counts_with(key: str) -> str:
     """Writes the parts that read a setting and its other conditions, in brackets. Empty where it always counts."""
     parts = [readers(key, named_by) for named_by in PARTS]
-    stated = ", ".join([*filter(None, parts), *conditions(key)])
+    facts = [FACTS.get(condition, condition) for condition in conditions(key)]
+    stated = ", ".join([*filter(None, parts), *facts])
     return f" (counts with {stated})" if stated else ""
 
 

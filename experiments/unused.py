@@ -26,14 +26,14 @@ from topologies.catalogue import METHODS
 # Values of a sweep's trial, and its plan.
 Varied = tuple[Mapping[str, Any], Plan]
 
-# Facts of a plan that conditions name, and what would make them true.
+# Facts of a plan that conditions name, and what makes them true.
 FACTS = {
-    "learns": "none of the methods learns a graph",
-    "takes_samples": "no learner of this run takes so many samples of a question (effects takes six)",
-    "watches": "none of the methods watches agents, as anomaly, agreement and probes do",
-    "controls": "each of the methods is one turn of one agent, which has no twin and no placebo",
-    "searches": "none of the methods searches a knowledge graph or the web; name a system that does",
-    "judges": "there is no judge; name one, such as judge=reader",
+    "learns": "a method that learns a graph",
+    "watches": "a method that watches agents, as anomaly, agreement and probes do",
+    "controls": "a method of more than one turn, which has a twin and a placebo",
+    "searches": "a system that searches a knowledge graph or the web",
+    "judges": "a judge, such as judge=reader",
+    "takes_samples": "a learner that takes so many samples of a question",
 }
 # Groups that scripts set for any methods; as axes of a sweep they must count. Two of their keys decide which questions
 # are for training.
@@ -132,7 +132,7 @@ def _reasons(overrides: Overrides, plan: Plan, trials: Sequence[Varied]) -> dict
 def _why_unused_axis(plan: Plan, key: str) -> str | None:
     needs_learning = key.partition(".")[0] in LEARNING and key not in HOLDING_OUT
     if needs_learning and not plan.learns:
-        return FACTS["learns"]
+        return _without("learns")
     return why_unused(plan, key)
 
 
@@ -238,10 +238,14 @@ def _unread(key: str, named_by: str, parts: Sequence[Part], setting: str) -> str
     return f"it counts with {condition.replace(named_by, setting, 1)}, and this is {value}"
 
 
+def _without(fact: str) -> str:
+    return f"it counts with {FACTS[fact]}, and this run has none"
+
+
 def _unmet(plan: Plan, group: str, condition: str) -> str | None:
     """Names a condition of a setting in a group that is not met: a fact, or a value of a sibling. None if it is."""
     if condition in FACTS:
-        return None if getattr(plan, condition) else f"{FACTS[condition]}; leave it out"
+        return None if getattr(plan, condition) else _without(condition)
     sibling, _, allowed = condition.partition("=")
     key = f"{group}.{sibling.removesuffix('!')}"
     value = written(plan.config.by_key.get(key, []))
