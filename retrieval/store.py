@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from itertools import islice
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -15,12 +16,12 @@ from actors.messages import TABLE_OF_PAGE, Hit, Kind, Search, SearchMode, Source
 from retrieval.built_folder import all_rows, reading
 from retrieval.embed import VECTOR, Encoder, Encoders, Vectors, well_formed, words_of
 from retrieval.index import BATCH_ROWS, COLUMNS, Corpus, Digest, Waiting, open_index, source_of
-from retrieval.table_search import TableSearch, fused, quoted
+from retrieval.table_search import Row, TableSearch, fused, quoted
 
 if TYPE_CHECKING:
     from lancedb.table import Table
 
-MOST_NAMED = 2_000  # documents in one query, so that its text stays short
+MOST_NAMED = 2_000  # documents or sources in one query
 FUSED_ROWS = 50  # rows of each ranking in a fusion, for any k: the best 3 are the first 3 of the best 10
 _WORD = re.compile(r"\w")
 
@@ -141,37 +142,40 @@ class Store:
         vectors: Vectors = encoder.encode_sources([query])[0]
         return vectors
 
-    def pictures(self, docs: Sequence[str] | None) -> Iterator[Source]:
-        """Yields the pictures of documents (None: all), by id. Raises StoreError for a damaged index."""
-        parts: list[list[str]] = [[]]
-        if docs is not None:
-            starts = range(0, len(docs), MOST_NAMED)
-            parts = [[f"doc IN ({quoted(docs[start : start + MOST_NAMED])})"] for start in starts]
-        for part in parts:
-            rows = all_rows(self.folder, self._table, COLUMNS, [f"kind = '{Kind.IMAGE.value}'", *part])
-            yield from sorted(map(source_of, rows), key=attrgetter("id"))
+    def pictures(self, docs: Collection[str] | None) -> list[Source]:
+        """Returns the pictures of documents (None: all), by id. Raises StoreError for a damaged index."""
+        condition = f"kind = '{Kind.IMAGE.value}'"
+        if docs is None:
+            rows: Iterable[Row] = all_rows(self.folder, self._table, COLUMNS, [condition])
+        else:
+            rows = self._named("doc", docs, COLUMNS, condition)
+        return sorted(map(source_of, rows), key=attrgetter("id"))
 
     def documents(self, docs: Collection[str]) -> list[Source]:
         """Returns all sources of documents, in their order, then by id. Raises StoreError for a damaged index."""
-        if not docs:
-            return []
         place = {doc: number for number, doc in enumerate(docs)}
-        rows = all_rows(self.folder, self._table, COLUMNS, [f"doc IN ({quoted(docs)})"])
-        return sorted(map(source_of, rows), key=lambda source: (place[source.doc], source.id))
+        sources = map(source_of, self._named("doc", docs, COLUMNS))
+        return sorted(sources, key=lambda source: (place[source.doc], source.id))
 
     def sources(self, ids: Collection[str], space: SearchSpace) -> list[Source]:
         """Returns the sources with these ids in the space, ordered by id. Raises StoreError for a damaged index."""
-        if not ids or (space.pool is not None and not space.pool):
+        if space.pool is not None and not space.pool:
             return []
-        rows = all_rows(self.folder, self._table, COLUMNS, [f"id IN ({quoted(ids)})", *space.where()])
-        return sorted(map(source_of, rows), key=attrgetter("id"))
+        return sorted(map(source_of, self._named("id", ids, COLUMNS, *space.where())), key=attrgetter("id"))
 
     def titles(self, ids: Collection[str]) -> dict[str, str]:
         """Finds the titles of the sources with these ids. Raises StoreError for a damaged index."""
-        if not ids:
-            return {}
-        rows = all_rows(self.folder, self._table, ("id", "title"), [f"id IN ({quoted(sorted(ids))})"])
+        rows = self._named("id", ids, ("id", "title"))
         return {row["id"]: row["title"] for row in sorted(rows, key=itemgetter("id"))}
+
+    def _named(self, column: str, names: Collection[str], columns: Sequence[str], *conditions: str) -> Iterator[Row]:
+        """Yields the rows with one of the names in a column. Some at a time: a long list takes LanceDB a lot of memory.
+
+        Raises StoreError for a damaged index.
+        """
+        remaining = iter(sorted(set(names)))
+        while part := list(islice(remaining, MOST_NAMED)):
+            yield from all_rows(self.folder, self._table, columns, [f"{column} IN ({quoted(part)})", *conditions])
 
     def everything(self) -> Iterator[Source]:
         """Iterates over the indexed corpus, reading a batch at a time."""

@@ -112,7 +112,7 @@ def open_evidence(plan: Plan, dataset: Dataset, cache: Path, progress: Progress 
     docs = None
     if plan.config.data.check == "used":
         items = chain(dataset.train(), dataset.evaluate())
-        docs = list(dict.fromkeys(doc for item in items for doc in item.pool))
+        docs = {doc for item in items for doc in item.pool}
     manifest.check_pictures(store.pictures(docs), keep=True)
     return Evidence(store, plan.retrieval, plan.dataset.pictures_for, check_pictures=manifest.check_pictures)
 
