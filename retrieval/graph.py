@@ -7,15 +7,27 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import nullcontext
 from functools import partial
 from operator import attrgetter, itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from actors.messages import Kind, Search, Source, Triple
-from retrieval.built_folder import all_rows, built, opened, reading
+from retrieval.built_folder import Marks, all_rows, built, opened, reading
 from retrieval.embed import VECTOR, well_formed
-from retrieval.graph_tables import BY_RULES, ENTITIES, LAYOUT, TRIPLES, Extraction, build, entity_key
+from retrieval.graph_tables import (
+    BY_RULES,
+    ENTITIES,
+    LAYOUT,
+    TRIPLES,
+    Counted,
+    Extraction,
+    build,
+    entity_key,
+    uncounted,
+)
+from retrieval.index import Waiting
 from retrieval.store import EVERYTHING, SearchSpace, Store
 from retrieval.table_search import Ranked, Row, TableSearch, fused, quoted
 
@@ -42,10 +54,18 @@ class KnowledgeGraph:
 
     @classmethod
     def open(
-        cls, store: Store, own_triples: Callable[[], Iterable[Triple]] | None = None, extraction: Extraction = BY_RULES
+        cls,
+        store: Store,
+        own_triples: Callable[[], Iterable[Triple]] | None = None,
+        extraction: Extraction = BY_RULES,
+        counted: Counted = uncounted,
+        waiting: Waiting = nullcontext,
     ) -> KnowledgeGraph:
         """Opens the graph next to the store's index. Builds it first, from a data set's own or the extracted triples.
-        Raises StoreError as `open_index`, and ValueError where two of the data set's triples have the same id."""
+
+        counted, waiting: show the steps of building it, which takes minutes for a large corpus.
+        Raises StoreError as `open_index`, and ValueError where two of the data set's triples have the same id.
+        """
         layout = LAYOUT
         triples: Iterable[Triple] = ()
         if own_triples:
@@ -58,7 +78,11 @@ class KnowledgeGraph:
             fields = triple.id, triple.head, triple.relation, triple.tail, triple.source
             digest.update(repr(fields).encode(errors="replace"))
         target = store.folder.with_name(f"graph-{digest.hexdigest()}")
-        built(target, lambda empty: build(empty, store, own_triples, extraction))
+
+        def fill(empty: Path) -> Marks:
+            return build(empty, store, own_triples, extraction=extraction, counted=counted, waiting=waiting)
+
+        built(target, fill)
         return cls(target, store)
 
     def __len__(self) -> int:

@@ -12,9 +12,12 @@ import pyarrow as pa
 from actors.messages import Kind, Source, Triple
 from retrieval.built_folder import Marks, connect, write_table
 from retrieval.embed import VECTOR, Encoder, folded, well_formed
-from retrieval.index import BATCH_ROWS, add_indexes, vector_column, vector_type
+from retrieval.index import BATCH_ROWS, Waiting, add_indexes, vector_column, vector_type
 from retrieval.store import Store
 from retrieval.triple_rules import distinct, of_caption, of_passage, of_row
+
+# Yields things and shows their number under a name, and their total where it is known.
+Counted = Callable[[str, Iterable[Any], int | None], Iterator[Any]]
 
 LAYOUT = "1"
 RULES = "3"  # changes with the result of the rules, so that graphs by other rules are not reused
@@ -56,28 +59,41 @@ def triples_of(source: Source) -> Iterator[Triple]:
 BY_RULES = Extraction(RULES, triples_of)
 
 
+def uncounted(name: str, things: Iterable[Any], total: int | None) -> Iterator[Any]:
+    """Shows nothing, as a `Counted`."""
+    return iter(things)
+
+
 def entity_key(name: str) -> str:
     """Normalises a name: without case, accents and superfluous spaces. Equal for names of one entity."""
     return " ".join(folded(well_formed(name)).split())
 
 
 def build(
-    folder: Path, store: Store, own_triples: Callable[[], Iterable[Triple]] | None, extraction: Extraction
+    folder: Path,
+    store: Store,
+    own_triples: Callable[[], Iterable[Triple]] | None,
+    extraction: Extraction,
+    counted: Counted,
+    waiting: Waiting,
 ) -> Marks:
-    """Writes both tables: a data set's own triples, or else the extracted ones."""
+    """Writes both tables: a data set's own triples, or else the extracted ones. Shows its steps as `KnowledgeGraph`."""
     encoder = store.encoder
-    graph = _Graph(store, own_triples, extraction)
+    sources = counted("reading triples of sources", store.everything(), len(store))
+    graph = _Graph(sources, own_triples, extraction)
     connection = connect(folder)
 
     def write(name: str, columns: pa.Schema, rows: Iterator[Sequence[Any]], indexed: Sequence[str]) -> int:
         schema = columns.append(pa.field(VECTOR, vector_type(encoder)))
         table = write_table(connection, name, schema, partial(_batches, schema, rows, encoder))
-        add_indexes(table, indexed, {VECTOR: encoder})
+        with waiting(f"indexing {name}"):
+            add_indexes(table, indexed, {VECTOR: encoder})
         return int(table.count_rows())
 
     triples = write(TRIPLES, _TRIPLES, graph.triples(), indexed=("doc", "head_key", "tail_key"))
     # After the triples, whose ends are entities too.
-    entities = write(ENTITIES, _ENTITIES, graph.entities(), indexed=("id",))
+    entity_rows = counted("encoding entities", graph.entities(), len(graph))
+    entities = write(ENTITIES, _ENTITIES, entity_rows, indexed=("id",))
     return {TRIPLES: triples, ENTITIES: entities, "encoder": encoder.name, "layout": LAYOUT}
 
 
@@ -85,13 +101,20 @@ class _Graph:
     """Rows of both tables. Triples are read once; entities' names stay in memory (some 300 bytes each)."""
 
     def __init__(
-        self, store: Store, own_triples: Callable[[], Iterable[Triple]] | None, extraction: Extraction
+        self,
+        every_source: Iterable[Source],
+        own_triples: Callable[[], Iterable[Triple]] | None,
+        extraction: Extraction,
     ) -> None:
-        self._store = store
+        self._every_source = every_source
         self._own_triples = own_triples
         self._extraction = extraction
         self._names: dict[str, str] = {}
         self._sources: dict[str, list[str]] = {}
+
+    def __len__(self) -> int:
+        """The number of entities, once the triples were read."""
+        return len(self._names)
 
     def triples(self) -> Iterator[tuple[str, ...]]:
         for triple, doc in self._edges():
@@ -114,7 +137,7 @@ class _Graph:
     def _edges(self) -> Iterator[tuple[Triple, str]]:
         """Every triple with the document of its source; a data set's triples replace the extracted ones."""
         docs: dict[str, str] = {}
-        for source in self._store.everything():
+        for source in self._every_source:
             if self._own_triples:
                 docs[source.id] = source.doc
                 extracted: list[Triple] = []

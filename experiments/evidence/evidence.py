@@ -11,6 +11,7 @@ from actors.errors import UserError
 from actors.messages import Hit, Question, Search, Source
 from experiments.datasets.item import Item
 from experiments.evidence.retrieval_settings import RetrievalSettings
+from experiments.records.progress import Progress, silent
 from retrieval.store import SearchSpace, Store
 from topologies.learning.learned_topology import features_of
 from topologies.method import PICTURES, TEXTS, query_of
@@ -30,6 +31,7 @@ class Evidence:
     pictures_for: the questions that pictures are retrieved for; see `DatasetKind`.
     planted: further documents of pools, by question.
     check_pictures: raises UserError for a picture that was found and cannot be decoded.
+    progress: shows how a knowledge graph is built.
     """
 
     store: Store
@@ -37,6 +39,7 @@ class Evidence:
     pictures_for: Literal["all", "pictured"] = "all"
     planted: Mapping[str, Sequence[str]] = field(default_factory=dict)
     check_pictures: Callable[[Iterable[Source]], None] = lambda sources: None
+    progress: Progress = field(default_factory=silent)
     _cached: OrderedDict[str, tuple[Source, ...]] = field(default_factory=OrderedDict, init=False)
 
     async def question(self, item: Item) -> Question:

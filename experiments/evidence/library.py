@@ -128,7 +128,14 @@ class LabelledLibrary:
         """Opens the graph, and builds it at the first search."""
         with self._lock:  # searches run in threads, and building takes seconds to minutes
             if self._graph is None:
-                self._graph = KnowledgeGraph.open(self._evidence.store, self._triples, self._extraction)
+                progress = self._evidence.progress
+                self._graph = KnowledgeGraph.open(
+                    self._evidence.store,
+                    self._triples,
+                    extraction=self._extraction,
+                    counted=progress.counted,
+                    waiting=progress.waiting,
+                )
             return self._graph
 
 

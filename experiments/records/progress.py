@@ -1,5 +1,6 @@
 """Shows a run's progress: bars on a terminal, a plain line every few seconds elsewhere."""
 
+import io
 import threading
 import time
 from collections.abc import Iterable, Iterator
@@ -126,6 +127,11 @@ class Progress:
             self._printed.add(line)
             # As Text: rich would read square brackets as markup, and names between colons as emoji.
             self._console.print(Text(visible(line)), soft_wrap=True)
+
+
+def silent() -> Progress:
+    """Makes a progress that shows nothing."""
+    return Progress(Console(file=io.StringIO(), quiet=True))
 
 
 class Bar:

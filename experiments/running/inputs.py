@@ -1,6 +1,5 @@
 """Opens a run's cache, data set and index, and checks that memory and disk suffice."""
 
-import io
 import json
 import shutil
 from collections import OrderedDict
@@ -10,7 +9,6 @@ from itertools import chain, islice
 from pathlib import Path
 
 import psutil
-from rich.console import Console
 
 from actors.errors import UserError
 from experiments.datasets.clusters import clusters_at_random
@@ -22,7 +20,7 @@ from experiments.evidence.library import triples_given
 from experiments.evidence.manifest import Manifest
 from experiments.evidence.retrieval_settings import RetrievalSettings
 from experiments.planning.plan import Plan
-from experiments.records.progress import Progress
+from experiments.records.progress import Progress, silent
 from retrieval.embed import make_encoder
 from retrieval.store import Store
 from topologies.defences.probes import fewest_probes
@@ -74,7 +72,7 @@ def notes_of(dataset: Dataset) -> tuple[str, ...]:
 
 def manifest_of(dataset: Dataset, cache: Path, progress: Progress | None = None) -> Manifest:
     """Reads the manifest of a data set, next to its indexes. progress: shows the reading; None shows nothing."""
-    return Manifest(dataset, cache / INDEXES, progress or Progress(Console(file=io.StringIO(), quiet=True)))
+    return Manifest(dataset, cache / INDEXES, progress or silent())
 
 
 def open_store(retrieval: RetrievalSettings, dataset: Dataset, cache: Path, manifest: Manifest | None = None) -> Store:
@@ -114,7 +112,13 @@ def open_evidence(plan: Plan, dataset: Dataset, cache: Path, progress: Progress 
         items = chain(dataset.train(), dataset.evaluate())
         docs = {doc for item in items for doc in item.pool}
     manifest.check_pictures(store.pictures(docs), keep=True)
-    return Evidence(store, plan.retrieval, plan.dataset.pictures_for, check_pictures=manifest.check_pictures)
+    return Evidence(
+        store,
+        plan.retrieval,
+        plan.dataset.pictures_for,
+        check_pictures=manifest.check_pictures,
+        progress=manifest.progress,
+    )
 
 
 class OpenData:

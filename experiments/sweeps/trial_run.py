@@ -5,7 +5,6 @@ to the judge's model.
 """
 
 import asyncio
-import io
 import logging
 import re
 import uuid
@@ -14,14 +13,12 @@ from contextlib import aclosing, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from rich.console import Console
-
 from actors.completions.cache import CachedModel
 from actors.runtime.remote import reason
 from experiments.config.saved import read
 from experiments.jobs import plan_of
 from experiments.records import sinks, tracking
-from experiments.records.progress import Progress
+from experiments.records.progress import silent
 from experiments.records.recorder import Recorder, RunFolder, Scoring
 from experiments.running import inputs
 from experiments.running.conclude import RecordedRun, conclude
@@ -88,7 +85,7 @@ async def _reports(run: RunFolder, trial_inputs: TrialInputs, each_step: bool) -
         wandb_id = re.sub(r"[^\w.-]", "-", f"{run.path.parent.parent.name}-{run.path.name}")[:128]
         tracker = tracking.Tracker(run.path, asdict(config), config.wandb, wandb_id, steps.note)
         # Silent: the sweep's driver shows the progress of all trials.
-        progress = Progress(Console(file=io.StringIO(), quiet=True))
+        progress = silent()
         work = None
         try:
             context = RunContext.of(plan, dataset, evidence, recorder, tracker, progress, speaker, trial_inputs.judge)

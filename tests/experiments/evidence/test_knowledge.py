@@ -1,9 +1,11 @@
 """A knowledge graph states what its corpus states, is searched within a question's pool, and is built once."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -175,6 +177,32 @@ def test_a_graph_is_built_once_and_another_for_other_triples(store: Store) -> No
     assert {path: path.stat().st_mtime_ns for path in folders()} == before
     KnowledgeGraph.open(store, lambda: [Triple("1", "Amber Valley", "beats", "Rusty Garden")])
     assert len(folders()) == len(before) + 1
+
+
+def test_the_steps_of_building_a_graph_are_shown_with_their_numbers(tmp_path: Path) -> None:
+    store = Store.open(tmp_path, corpus, LexicalEncoder())
+    steps: dict[str, tuple[int, int | None]] = {}
+    waits: list[str] = []
+
+    def counted(name: str, things: Iterable[Any], total: int | None) -> Iterator[Any]:
+        number = 0
+        for thing in things:
+            number += 1
+            yield thing
+        steps[name] = (number, total)
+
+    def waiting(name: str) -> AbstractContextManager[None]:
+        waits.append(name)
+        return nullcontext()
+
+    KnowledgeGraph.open(store, counted=counted, waiting=waiting)
+    assert list(steps) == ["reading triples of sources", "encoding entities"]
+    assert steps["reading triples of sources"] == (len(SOURCES), len(SOURCES))
+    entities, total = steps["encoding entities"]
+    assert entities == total > 0
+    assert waits == ["indexing triples", "indexing entities"]
+    KnowledgeGraph.open(store, counted=counted, waiting=waiting)
+    assert len(waits) == 2
 
 
 def test_a_data_sets_own_triples_replace_the_rules_and_stand_in_every_pool(store: Store) -> None:
