@@ -56,6 +56,8 @@ def information_on(truth: Truth, effects: Edges[Floats], variance: float, sender
     """
     total = 0.0
     for kind_effects, tosses in zip(effects, truth.tosses, strict=True):
+        if not tosses.any():
+            continue  # one round has no temporal edges
         for receiver in rivals:
             senders_compared = [rival for rival in rivals if rival != receiver]
             contrast = kind_effects[sender, receiver] - kind_effects[senders_compared, receiver].mean()

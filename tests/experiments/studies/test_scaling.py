@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
 from itertools import combinations_with_replacement, product
 from math import factorial, log, prod
 from pathlib import Path
@@ -73,6 +74,10 @@ def test_information_is_the_sum_over_a_sender_s_edges_of_both_kinds() -> None:
     truth = truth_of(effects, discussions=10**9)
     information = information_on(truth, truth.on_receiver, truth.receiver_variance, sender=0, rivals=[1, 2, 3])
     assert information == pytest.approx(2 * 3 * 0.25 * 0.2**2 / 0.25, rel=1e-6)
+
+    one_round = replace(truth, tosses=Edges(truth.tosses.spatial, np.zeros((4, 4))))
+    in_one_round = information_on(one_round, truth.on_receiver, truth.receiver_variance, sender=0, rivals=[1, 2, 3])
+    assert in_one_round == pytest.approx(information / 2)
 
 
 def test_estimates_of_effects_that_are_not_there_give_no_information_on_average() -> None:
