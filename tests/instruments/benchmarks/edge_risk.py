@@ -11,11 +11,12 @@ whom no other hears in the round (`last`):
 - reader: the embedded reader on the run's questions, one of a table. Messages are rewritten as `attack=tamper` does.
 - planted: teams of the opinion model, to whose channels a forged message is added with the weight of another.
 
-Rankings. Without any discussion: six metrics of the graph, and the mean of their ranks. By other questions than those
-attacked, and without labels: whether the answer changes without the messages (`ablation`, which is attribution's
-leave-one-out of an edge) or without their content (`masking`, reader alone), and how often a message with an arbitrary
-other answer wins (`rehearsal`). With labels: effects of edges that `effects` learns on the complete graph, in absolute
-terms, times the receiver's flow to the decision.
+Rankings. Without any discussion: six metrics of the graph, and the mean of their ranks; and six standard metrics of
+networkx (`STANDARD`), one of edges each, or the product of those of the sender and the receiver. By other questions
+than those attacked, and without labels: whether the answer changes without the messages (`ablation`, which is
+attribution's leave-one-out of an edge) or without their content (`masking`, reader alone), and how often a message with
+an arbitrary other answer wins (`rehearsal`). With labels: effects of edges that `effects` learns on the complete graph,
+in absolute terms, times the receiver's flow to the decision.
 
 The six metrics were chosen here. MESA (arXiv 2606.30602) combines six metrics with the probes ablation and masking.
 Its abstract, which this follows, gives neither the metrics, nor formulas of the probes, nor how they are combined.
@@ -75,6 +76,16 @@ DECISION = AGENTS  # as a receiver
 RESAMPLES = 400
 ATTACKED = 1_000  # questions of a planted team
 REHEARSED = (40, 200)  # questions of the probes of a planted team, few and many
+
+STANDARD: Mapping[str, Callable[[nx.DiGraph], Mapping[Any, float]]] = {
+    "edge betweenness": nx.edge_betweenness_centrality,
+    "edge load": nx.edge_load_centrality,
+    "current flow": lambda graph: nx.edge_current_flow_betweenness_centrality(graph.to_undirected()),
+    "degree": nx.degree_centrality,
+    "PageRank": nx.pagerank,
+    "closeness": nx.closeness_centrality,
+}
+"""Standard metrics of a graph, by edge or by node."""
 
 Channel = tuple[int, int]
 Ranking = Mapping[str, Floats]
@@ -150,7 +161,19 @@ def metrics(channels: Sequence[Channel]) -> dict[str, Floats]:
         "spread": [graph.out_degree(sender) for sender, _ in channels],
     }
     rankings = {name: np.array(values, dtype=float) for name, values in rows.items()}
-    return {**rankings, "six metrics": mean_rank(six_of(rankings))}
+    rankings["six metrics"] = mean_rank(six_of(rankings))
+    for name, metric in STANDARD.items():
+        values = metric(graph)
+        rankings[f"networkx {name}"] = np.array([value_of(channel, values) for channel in channels])
+    return rankings
+
+
+def value_of(channel: Channel, values: Mapping[Any, float]) -> float:
+    """A channel's value of a metric of edges, in either direction, or the product of its ends' values."""
+    sender, receiver = channel
+    if sender in values:
+        return values[sender] * values[receiver]
+    return values[channel] if channel in values else values[receiver, sender]
 
 
 def six_of(rankings: Ranking) -> list[Floats]:
