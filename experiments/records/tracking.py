@@ -42,7 +42,6 @@ FINISH_S, STOP_S = 120.0, 10.0  # seconds for W&B to store or upload at the end 
 TEARDOWN_S = 2.0  # seconds for W&B's service to end after a failure
 WANDB_KEY = "WANDB_API_KEY"  # environment variable of the account's key
 SERVICE = "wandb-core"  # the process that works for W&B
-LOG_SUFFIX = ".wandb"  # of the file that has all of a run
 LOOK_S = 0.02  # seconds between looks for the end of a log
 AXIS = "/total_steps"
 MOST_ROWS = 5_000  # of the table of discussions; W&B shows 10,000 rows of a table at most
@@ -249,28 +248,21 @@ def _finish(run: wandb.Run, exit_code: int) -> None:
     """Ends the W&B run and waits until its log is on the disk.
 
     W&B's own call returns before its service writes the end of the log, and a process that is killed then loses it.
-    Raises psutil.Error where the service dies in between.
     """
     folder = Path(run.dir).resolve().parent
-    writer = log_writer(folder)
     run.finish(exit_code=exit_code)
-    while writer is not None and has_log_open(writer, folder):
+    while is_written(folder):
         time.sleep(LOOK_S)
 
 
-def log_writer(folder: Path) -> psutil.Process | None:
-    """Finds the service of W&B that has the log of a run in a folder open. None where there is none."""
+def is_written(folder: Path) -> bool:
+    """True while a service of W&B has a file in a folder open, as the log of its run."""
     for process in psutil.process_iter(["name"]):
         # It may have ended, or be another account's.
         with suppress(psutil.Error):
-            if process.info["name"] == SERVICE and has_log_open(process, folder):
-                return process
-    return None
-
-
-def has_log_open(process: psutil.Process, folder: Path) -> bool:
-    paths = [Path(file.path) for file in process.open_files()]
-    return any(path.parent == folder and path.suffix == LOG_SUFFIX for path in paths)
+            if process.info["name"] == SERVICE and folder in (Path(file.path).parent for file in process.open_files()):
+                return True
+    return False
 
 
 def _tear_down(kill: bool) -> None:

@@ -89,7 +89,7 @@ def files_of(run: RunFolder) -> list[FileState]:
     """
     files: list[FileState] = []
     folders = [run.path]
-    if S_ISDIR(_mode(run.path / LEARNED)):
+    if _is_folder(run.path / LEARNED):
         folders += [Path(entry.path) for entry in _entries(run.path / LEARNED) if entry.is_dir(follow_symlinks=False)]
     for folder in folders:
         for entry in _entries(folder):
@@ -108,10 +108,3 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
     if len(listed) > MOST_FILES:
         raise UserError(f"{folder} has more than {MOST_FILES:,} files, which no run makes; name an intact run folder")
     return listed
-
-
-def _mode(path: Path) -> int:
-    try:
-        return path.lstat().st_mode
-    except OSError:
-        return 0

@@ -18,7 +18,7 @@ from experiments.analysis.summary import summarise, write
 from experiments.config.loading import load
 from experiments.config.references import check_machine
 from experiments.records.recorder import RunFolder
-from experiments.records.tracking import MOST_CHARACTERS, SERVICE, Tracker, WandbSettings, log_writer, table_of
+from experiments.records.tracking import MOST_CHARACTERS, SERVICE, Tracker, WandbSettings, is_written, table_of
 from run import main
 from tests.support.fake_run import FACTS, make_run
 from tests.support.paths import ROOT
@@ -179,21 +179,19 @@ def test_a_service_that_hangs_or_dies_is_one_warning_and_no_process_waits_for_it
     assert re.fullmatch(f"{warning}.+\n", ended.stderr), ended.stderr
 
 
-def test_a_log_is_written_once_the_service_has_closed_it(tmp_path: Path) -> None:
+def test_a_log_is_complete_once_the_service_has_closed_it(tmp_path: Path) -> None:
     # As a service that is slow would, it has the log open for as long as it lives.
     program = tmp_path / SERVICE
     program.symlink_to(str(shutil.which("sleep")))
     with (tmp_path / "run-1.wandb").open("w") as log:
         service = subprocess.Popen([program, "600"], stdout=log)
     try:
-        writer = log_writer(tmp_path)
-        assert writer is not None
-        assert writer.pid == service.pid
-        assert log_writer(tmp_path / "another") is None
+        assert is_written(tmp_path)
+        assert not is_written(tmp_path.parent)
     finally:
         service.kill()
         service.wait()
-    assert log_writer(tmp_path) is None
+    assert not is_written(tmp_path)
 
 
 @pytest.mark.parametrize("known", ["", "environment", "netrc"])
