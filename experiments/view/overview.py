@@ -38,8 +38,8 @@ class Overviews:
         self.root = root
         self._rows: dict[str, _Row] = {}
 
-    def all(self, run: str | None = None, within_s: float = math.inf, *, trials: bool = True) -> list[Overview]:
-        """Overviews of the folder's runs, or of one run and, with `trials`, of its trials.
+    def all(self, run: str | None = None, within_s: float = math.inf) -> list[Overview]:
+        """Overviews of the folder's runs, or of one run and its trials.
 
         Those that are not read within so many seconds are as they were before; the next calls go on from there. One run
         that is named is always read.
@@ -47,10 +47,7 @@ class Overviews:
         ends_s = time.monotonic() + within_s
         if run is None:
             return [self._overview(name, ends_s) for name in self.root.names()]
-        overviews = [self._overview(run, math.inf)]
-        if trials:
-            overviews += [self._overview(name, ends_s) for name in self.root.trials(run)]
-        return overviews
+        return [self._overview(run, math.inf), *(self._overview(name, ends_s) for name in self.root.trials(run))]
 
     def _overview(self, name: str, ends_s: float) -> Overview:
         return self._rows.setdefault(name, _Row(self.root, name)).overview(ends_s)
@@ -144,6 +141,6 @@ class _Row:
 
 def save_overview(folder: Path) -> None:
     """Writes the overview of a finished run into its folder. Nothing for any other run. Raises OSError without room."""
-    [overview] = Overviews(Root(folder.parent, folder.name)).all(folder.name, trials=False)
+    [overview] = Overviews(Root(folder.parent, folder.name)).all()
     if overview.state == FINISHED:
         SavedOverview.write(RunFolder(folder), overview, files_of(RunFolder(folder)))
