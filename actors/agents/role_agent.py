@@ -31,7 +31,7 @@ from actors.models import Model, ModelResponse, abilities_of, complete_with_retr
 from actors.prompting.form import form_of
 from actors.prompting.likelihood import likelihoods as likelihoods_of
 from actors.prompting.prompt import build_request, evidence_for, in_own_form, with_own_evidence
-from actors.prompting.reply import Reading, reply_of, unread
+from actors.prompting.reply import Reading, message_in, reply_of
 from actors.prompting.safe_text import one_line
 from actors.settings import AgentSettings
 
@@ -96,7 +96,7 @@ class RoleAgent:
         recalled = (*self.memory.recall(turn), *turn.memories)
         turn = with_own_evidence(in_own_form(turn, self.role), self._settings.evidence)
         if self.role.dummy:
-            result = TurnResult(replace(unread(turn), content=DUMMY_SENTENCE))
+            result = TurnResult(message_in(turn, content=DUMMY_SENTENCE))
         else:
             result = await self._answer(turn, recalled, cut, self._complete)
 
@@ -126,8 +126,12 @@ class RoleAgent:
             return request, response
 
         responses, reading = await ask_in_form(form_of(turn), ask)
-        usage = sum((response.usage for response in responses), Usage())
-        usage = replace(usage, replica=responses[-1].completion.replica)
+        usage = responses[0].usage
+        for response in responses[1:]:
+            usage += response.usage
+        replica = responses[-1].completion.replica
+        if usage.replica != replica:
+            usage = replace(usage, replica=replica)
         return TurnResult(message_of(turn, responses, reading, cut), usage, tuple(calls))
 
     async def _ask(
@@ -138,12 +142,12 @@ class RoleAgent:
         Returns the request, its completion and the cut. A completion that is of no use has `stop="error"` and the
         reason.
         """
-        usage = Usage()
+        usage: Usage | None = None
         # Ends, as each further attempt has less evidence than the one before.
         while True:
             request = build(cut)
             completion, calls, call_usage = await complete(request)
-            usage += call_usage
+            usage = call_usage if usage is None else usage + call_usage
             if completion.stop == "error":
                 completion = replace(completion, error=one_line(completion.error or "the model gave no reason"))
             if completion.stop != "too_long":
@@ -172,7 +176,7 @@ def message_of(
     likelihoods: list[tuple[str, float]] = []
     if reply is None:
         status = Status.FAILED if reading is None else Status.UNPARSED
-        message = replace(unread(turn), content=one_line(responses[0].completion.text))
+        message = message_in(turn, content=one_line(responses[0].completion.text))
     else:
         status = Status.OK
         message = reply

@@ -133,16 +133,13 @@ class CachedModel:
 
     async def _picture_digests(self, paths: Sequence[str | None]) -> list[bytes | None]:
         """Returns the digests of files. Raises OSError or ValueError for an unreadable one."""
-        digests: list[bytes | None] = []
-        for path in paths:
-            if path is None:
-                digests.append(None)
-                continue
-            # Before reading: a file that changes while it is read is read again next time.
-            version = _version(path)
-            if version not in self._digests:
-                self._digests[version] = await asyncio.to_thread(_file_digest, path)
-            digests.append(self._digests[version])
+        # Before reading: a file that changes while it is read is read again next time.
+        versions = [None if path is None else _version(path) for path in paths]
+        new_versions = [version for version in versions if version is not None and version not in self._digests]
+        if new_versions:
+            new_digests = await asyncio.to_thread(_file_digests, new_versions)
+            self._digests.update(new_digests)
+        digests = [None if version is None else self._digests[version] for version in versions]
         if len(self._digests) > MAX_FILES:
             self._digests = {}
         return digests
@@ -196,8 +193,8 @@ def _version(path: str) -> FileVersion:
     return path, status.st_size, status.st_mtime_ns
 
 
-def _file_digest(path: str) -> bytes:
-    return hashlib.blake2b(identity(path)).digest()[:DIGEST_BYTES]
+def _file_digests(versions: Sequence[FileVersion]) -> dict[FileVersion, bytes]:
+    return {version: hashlib.blake2b(identity(version[0])).digest()[:DIGEST_BYTES] for version in versions}
 
 
 def _size(completion: Completion) -> int:

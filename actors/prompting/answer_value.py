@@ -63,8 +63,12 @@ _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 _OF_THE_WORLD = re.compile(r"\bnon-|\bevidence (?:of|that|for)\b|\bdata (?=cent|base|set)")  # and not of a prompt
 
 
-def read_answer(field: Field, value: str, choices: Sequence[str]) -> Values | FieldFault | None:
-    """Reads the value of an answer's field. () where it is not known or left out, None where it is empty."""
+@lru_cache(maxsize=1024)
+def read_answer(field: Field, value: str, choices: tuple[str, ...]) -> Values | FieldFault | None:
+    """Reads the value of an answer's field. () where it is not known or left out, None where it is empty.
+
+    Cached: agents give the same answers to a question, in replies that differ.
+    """
     text = bare(_LEAD_IN.sub("", unwrapped(_BEHIND.sub("", value)), count=1))
     answer = bare(split_support(text)[0])
     unknown = is_unknown(answer)
@@ -74,7 +78,7 @@ def read_answer(field: Field, value: str, choices: Sequence[str]) -> Values | Fi
     if is_form or (is_blank(text) and not is_sign) or plain(text) == plain(field.name):
         return None
 
-    options = spellings(tuple(choices))
+    options = spellings(choices)
     choice = option_named(text, options)
     if len(text) > 3:
         choice = next((choice for choice in choices if one_line(choice) == text), choice)

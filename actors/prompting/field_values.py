@@ -81,7 +81,7 @@ def value_and_rest(field_text: FieldText) -> tuple[str, Sequence[str]]:
     return "\n".join(lines[start:end]), lines[end:]
 
 
-def read_values(field_text: FieldText, choices: Sequence[str] = ()) -> Outcome:
+def read_values(field_text: FieldText, choices: tuple[str, ...] = ()) -> Outcome:
     """Reads the values of a field. () where it states none, None where it has no content at all.
 
     An answer that is stated not to be known has no value.
@@ -105,8 +105,9 @@ def read_values(field_text: FieldText, choices: Sequence[str] = ()) -> Outcome:
     return read_one(field, line, text)
 
 
+@lru_cache(maxsize=1024)
 def read_one(field: Field, line: str, text: str) -> Outcome:
-    """Reads the one value of a field, from its text on one line and as it was written."""
+    """Reads the one value of a field, from its text on one line and as it was written. Cached as `read_answer`."""
     value = unwrapped(line)
     if not value or PLACEHOLDER.fullmatch(line) or plain(value) == plain(field.name):
         return None

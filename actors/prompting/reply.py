@@ -5,8 +5,9 @@ reply -> own words -> lines of each field (reply_fields) -> values (field_values
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import Any
 
 from actors.messages import Completion, Field, FieldKind, Message, Question, Turn, Value
 from actors.prompting.field_values import read_values, value_and_rest
@@ -79,15 +80,15 @@ def reply_of(turn: Turn, reading: Reading) -> Message | None:
 
     if turn.task is None:
         content = reading.value(FieldKind.REASONING) or one_line(reading.preamble)
-        return replace(unread(turn), content=content, answer=answer, confidence=share)
+        return message_in(turn, content=content, answer=answer, confidence=share)
     content = "; ".join(f"{name}: {value}" for name, value in reading.values)
-    return replace(unread(turn), content=content, answer=answer, confidence=share, fields=reading.values)
+    return message_in(turn, content=content, answer=answer, confidence=share, fields=reading.values)
 
 
-def unread(turn: Turn) -> Message:
-    """Makes the message of a turn of which no reply was read."""
+def message_in(turn: Turn, **read: Any) -> Message:
+    """Makes the message of a turn, with the fields that were `read` of its reply."""
     ids = tuple(heard.message.id for heard in turn.heard)
-    return Message(f"{turn.round}/{turn.agent}", turn.agent, turn.round, heard=ids, seed=turn.seed)
+    return Message(f"{turn.round}/{turn.agent}", turn.agent, turn.round, heard=ids, seed=turn.seed, **read)
 
 
 def read_completion(form: Form, completion: Completion, full_form: Form | None = None) -> Reading | None:

@@ -10,6 +10,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Self
 
+from actors.processes import collect_rarely
 from experiments.analysis.run_facts import Metrics
 from experiments.records.recorder import RunFolder
 
@@ -49,6 +50,7 @@ class FigureProcess:
 
 
 def _begin() -> None:
+    collect_rarely()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the parent's to answer
 
 
