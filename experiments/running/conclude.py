@@ -64,6 +64,9 @@ def conclude(
     tracker = recorded.tracker
     config = plan.config
     margin = config.compare.margin
+    has_figures = config.figures.kind or (config.figures.kind is None and not trial)
+    if has_figures and recorded.drawing:
+        recorded.drawing.draw_graphs()
     methods, pairs = compared or (plan.evaluated, compared_pairs(plan.methods, plan.clean))
     about = RunFacts(
         experiment=config.experiment,
@@ -103,7 +106,6 @@ def conclude(
     agents.write(folder, discussions.agents)
     total_usage = usage.total(folder)
     figures = sorted(folder.figures.glob("*.png"))
-    has_figures = config.figures.kind or (config.figures.kind is None and not trial)
     # A resumed run that asked nothing has them: `report=` makes them again. The report is the last to be written.
     is_drawn = bool(figures) or not has_figures
     if config.resume and not is_new and is_drawn and folder.report.is_file():

@@ -29,25 +29,26 @@ Figures = dict[str, Figure | Path | None]  # by name: drawn, or saved already; N
 
 def draw_training(run: RunFolder, method: str) -> Figures:
     """Draws the figures of a learned graph's training into the run's folder, and returns the PNGs' paths."""
-    saved: Figures = {}
-    for name, figure in _training_figures(run.learned(method)).items():
-        saved[name] = figure and save(figure, run.figures, name)
-    return saved
+    return _saved(_training_figures(run.learned(method)), run.figures)
+
+
+def draw_graph(run: RunFolder, method: str) -> Figures:
+    """Draws a learned graph into the run's folder, as `draw_training`, once all discussions are recorded."""
+    return _saved(_graph_figure(run, run.learned(method)), run.figures)
 
 
 def draw_run(
-    run: RunFolder, metrics: Metrics, timed: bool = False, training: Mapping[str, Figures] = MappingProxyType({})
+    run: RunFolder, metrics: Metrics, timed: bool = False, drawn: Mapping[str, Figures] = MappingProxyType({})
 ) -> list[Path]:
     """Draws every figure of a run into its folder, as PDF, SVG and PNG. Returns the PNGs' paths.
 
     timed: the run had one discussion at a time and used no completion cache, so seconds can be compared.
-    training: what `draw_training` has drawn, by method.
+    drawn: what `draw_training` and `draw_graph` have drawn, by method.
     """
     figures: Figures = {}
     metric = metric_of(metrics)
     for graph in run.all_learned():
-        figures |= training.get(graph.name) or _training_figures(graph)
-        figures[f"{graph.name}-learned-graph"] = learned_graph(graph, attacked_agents(run, graph.name))
+        figures |= drawn.get(graph.name) or (_training_figures(graph) | _graph_figure(run, graph))
     rows = metrics["methods"]
     if DEBATE in rows:
         figures["blueprint-changes"] = condensation(run)
@@ -66,7 +67,7 @@ def draw_run(
         attacked_arms = [replace(arm, values={EVALUATION: ATTACKED}) for arm in arms.values()]
         figures["attacked-and-clean"] = by_setting(attacked_arms + clean_arms, {EVALUATION: [CLEAN, ATTACKED]}, metric)
     figures |= _costs(list(arms.values()), metric, timed)
-    return _save(figures, run.figures)
+    return _paths(figures, run.figures)
 
 
 def draw_sweep(
@@ -103,17 +104,21 @@ def draw_sweep(
         if following:
             figures["paths"] = by_paths(following, reached, metric)
     figures |= _costs(arms, metric, timed)
-    return _save(figures, folder / "figures")
+    return _paths(figures, folder / "figures")
 
 
-def _training_figures(graph: RunFolder) -> dict[str, Figure | None]:
-    figures: dict[str, Figure | None] = {}
+def _training_figures(graph: RunFolder) -> Figures:
+    figures: Figures = {}
     for name, figure in edge_heatmaps(graph).items():
         figures[f"{graph.name}-{name}"] = figure
     # Its place in the report: evaluations may be the first to tell which agents are attacked.
     figures[f"{graph.name}-learned-graph"] = None
     figures[f"{graph.name}-learning-curves"] = learning_curves(graph)
     return figures
+
+
+def _graph_figure(run: RunFolder, graph: RunFolder) -> Figures:
+    return {f"{graph.name}-learned-graph": learned_graph(graph, attacked_agents(run, graph.name))}
 
 
 def _costs(arms: Sequence[Arm], metric: str, timed: bool) -> Figures:
@@ -125,11 +130,13 @@ def _costs(arms: Sequence[Arm], metric: str, timed: bool) -> Figures:
     return figures
 
 
-def _save(figures: Figures, folder: Path) -> list[Path]:
-    paths: list[Path] = []
+def _saved(figures: Figures, folder: Path) -> Figures:
+    saved: Figures = {}
     for name, figure in figures.items():
-        if isinstance(figure, Figure):
-            figure = save(figure, folder, name)
-        if figure is not None:
-            paths.append(figure)
-    return paths
+        saved[name] = save(figure, folder, name) if isinstance(figure, Figure) else figure
+    return saved
+
+
+def _paths(figures: Figures, folder: Path) -> list[Path]:
+    """Saves figures that are not saved yet, and returns the paths of all."""
+    return [path for path in _saved(figures, folder).values() if isinstance(path, Path)]
