@@ -11,7 +11,7 @@ from actors.runtime.channel import Address, ChannelLost, Connection
 T = TypeVar("T")
 R = TypeVar("R")
 
-FEWEST = 2  # items that are sent before the event loop's turn ends
+FEWEST = 16  # items of a part that is sent before the event loop's turn ends; in small parts each costs twice as much
 SHARE = 8  # an eighth of the items in flight has to be ready for that: many items cost less together
 
 

@@ -66,7 +66,7 @@ class Record:
             value = getattr(self, name)
             if value != self.SPARSE.get(name, MISSING):
                 values[name] = value
-        return json.dumps(values, separators=(",", ":"), default=_plain)
+        return json.dumps(values, separators=(",", ":"), default=_plain, check_circular=False)
 
     @classmethod
     def decode(cls, line: str) -> Self:
