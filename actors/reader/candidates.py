@@ -3,9 +3,9 @@
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain
+from typing import NamedTuple
 
 from actors.reader.english import (
     COLOURS,
@@ -34,8 +34,7 @@ _COLOUR_STEMS = frozenset(map(stem, COLOURS))
 _NEGATION = frozenset(("not", "never", "no", "without", "none"))
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """Candidate answer, with its value in [0, 1].
 
     key: equal for mentions of the same answer.
@@ -109,11 +108,11 @@ def compare_options(evidence: LinkedEvidence) -> list[Candidate]:
         if result:
             number, certainty, place = result
             numbers.append(number)
-            names.append(replace(name, value=name.value * certainty, chain=(place, *name.chain)))
+            names.append(name._replace(value=name.value * certainty, chain=(place, *name.chain)))
 
     # A tie, or too few numbers: each stays possible, the first named a little more.
     if len(set(numbers)) < 2:
-        return [replace(name, value=0.3 * name.value * (1 - 0.1 * place)) for place, name in enumerate(names)]
+        return [name._replace(value=0.3 * name.value * (1 - 0.1 * place)) for place, name in enumerate(names)]
 
     winner, loser = names
     if (numbers[0] < numbers[1]) != comparison.smallest_wins:
@@ -122,8 +121,8 @@ def compare_options(evidence: LinkedEvidence) -> list[Candidate]:
     # A comparison is as certain as its less certain number.
     certainty = min(winner.value, loser.value)
     return [
-        replace(winner, value=certainty, chain=statements),
-        replace(loser, value=0.6 * certainty, chain=statements),
+        winner._replace(value=certainty, chain=statements),
+        loser._replace(value=0.6 * certainty, chain=statements),
     ]
 
 
