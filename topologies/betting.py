@@ -29,6 +29,8 @@ def capitals(values: Floats, means: Floats) -> tuple[Floats, Floats]:
     share_above = np.clip(mean / square, 0, MOST / (1 + means + 1e-12))
     share_below = np.clip(-mean / square, 0, MOST / (1 - means + 1e-12))
 
-    above = np.cumprod(1 + share_above * gains, axis=0)
-    below = np.cumprod(1 - share_below * gains, axis=0)
+    # After thousands of values a capital may be infinite, as much as any bound needs.
+    with np.errstate(over="ignore"):
+        above = np.cumprod(1 + share_above * gains, axis=0)
+        below = np.cumprod(1 - share_below * gains, axis=0)
     return above.astype(np.float64), below.astype(np.float64)
