@@ -26,7 +26,7 @@ r = `ALIKE`, and the break-even r of the means. Where that is above 1, no twin i
 import argparse
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -150,11 +150,11 @@ def gain(team: Floats, twin: Floats) -> list[float]:
     return [float(mean), float(mean - error), float(mean + error)]
 
 
-def measure(teams: int) -> dict[str, dict[str, Any]]:
+def measure(teams: int, regimes: Sequence[str]) -> dict[str, dict[str, Any]]:
     torch.set_num_threads(1)
     rows: dict[str, dict[str, Any]] = {}
-    for name, regime in REGIMES.items():
-        scores = pd.DataFrame([accuracies(regime, number) for number in range(teams)])
+    for name in regimes:
+        scores = pd.DataFrame([accuracies(REGIMES[name], number) for number in range(teams)])
         means = scores.mean()
         row: dict[str, Any] = means.to_dict()
         for graph in ("full", "effects"):
@@ -169,4 +169,5 @@ def measure(teams: int) -> dict[str, dict[str, Any]]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--teams", type=int, default=12)
+    parser.add_argument("--regimes", nargs="+", choices=REGIMES, default=list(REGIMES), metavar="REGIME")
     print(json.dumps(measure(**vars(parser.parse_args()))))

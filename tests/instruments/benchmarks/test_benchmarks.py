@@ -17,7 +17,7 @@ SMALLEST = {
     "edge_risk": ["--teams", "2"],
     "honest_teams": ["--discussions", "8"],
     "late_liars": ["--teams", "1"],
-    "planted_regimes": ["--teams", "2"],
+    "planted_regimes": ["--teams", "2", "--regimes", "each sees half of it"],
     "planted_gains": ["--studies", "1"],
     "spread_of_p": ["--teams", "1"],
 }
