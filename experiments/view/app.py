@@ -44,7 +44,7 @@ from experiments.view.live import LiveRun
 from experiments.view.overview import Overviews
 from experiments.view.pages import list_page, run_page
 from experiments.view.saved_overview import Overview
-from experiments.view.sweep_results import SweepResults
+from experiments.view.sweep_page import SweepResults
 
 HOST = "127.0.0.1"  # no other machine reaches it
 TOKEN_BYTES = 16

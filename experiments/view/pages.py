@@ -16,7 +16,7 @@ from experiments.analysis.scores import by_method
 from experiments.records.recorder import RunFolder
 from experiments.view.overview import Overviews
 from experiments.view.saved_overview import Overview
-from experiments.view.sweep_results import SweepResults
+from experiments.view.sweep_page import SweepResults
 
 MOST_CHARACTERS = 1_000_000  # of a study's result, which is shown as it is
 FIRST_PAGE_S = 0.5  # for reading the runs of a list; the page follows with the others

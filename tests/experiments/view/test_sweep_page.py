@@ -9,7 +9,7 @@ from actors.errors import UserError
 from experiments.analysis.sweep_report import rows_of
 from experiments.records.recorder import RunFolder
 from experiments.records.trials import TRIALS
-from experiments.view.sweep_results import SweepResults
+from experiments.view.sweep_page import SweepResults
 from tests.support.fake_sweep import make_sweep
 
 
