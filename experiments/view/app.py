@@ -44,12 +44,11 @@ from experiments.view.live import LiveRun
 from experiments.view.overview import Overviews
 from experiments.view.pages import list_page, run_page
 from experiments.view.saved_overview import Overview
-from experiments.view.sweep_page import SweepResults
 
 HOST = "127.0.0.1"  # no other machine reaches it
 TOKEN_BYTES = 16
 HOSTS = ["127.0.0.1", "localhost"]  # a name that leads here by DNS rebinding is none of them
-MOST_OPEN = 8  # runs whose places of lines are kept, and sweeps whose rows are
+MOST_OPEN = 8  # runs whose places of lines are kept
 MOST_WORDS = 20
 MOST_WATCHED = 64  # runs that browsers follow
 EVERY_S = 1.0  # between looks for changes
@@ -223,7 +222,6 @@ class Viewer:
         self._overrides = overrides
         self._overviews = Overviews(root)
         self._live = lru_cache(MOST_OPEN)(lambda name: LiveRun(root.run(name)))
-        self._sweep_results = lru_cache(MOST_OPEN)(lambda name: SweepResults(root.run(name)))
         self._watches = lru_cache(MOST_WATCHED)(lambda run: Watch(self._overviews, run))
 
     def runs(self, request: Request) -> Response:
@@ -231,8 +229,7 @@ class Viewer:
 
     def run(self, request: Request) -> Response:
         """Shows a run, a sweep or a study."""
-        all_tables = "whole" in request.query_params
-        return _html(run_page(self._overviews, self._sweep_results, request.path_params["run"], all_tables=all_tables))
+        return _html(run_page(self._overviews, request.path_params["run"], "whole" in request.query_params))
 
     async def events(self, request: Request) -> Response:
         """Server-sent events: one at once and after every change. They are of one run or of any in the list."""

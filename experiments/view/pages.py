@@ -1,6 +1,7 @@
 """Pages of the viewer, made of the same sections as reports."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from urllib.parse import quote
 
@@ -13,12 +14,15 @@ from experiments.analysis.page import SCRIPTS, Section, figures_section, page
 from experiments.analysis.reports import run_sections
 from experiments.analysis.result_table import ResultTable
 from experiments.analysis.scores import by_method
+from experiments.analysis.turn_counts import TurnCounts
 from experiments.records.recorder import RunFolder
+from experiments.view.folders import FileState, files_of
 from experiments.view.overview import Overviews
 from experiments.view.saved_overview import Overview
-from experiments.view.sweep_page import SweepResults
+from experiments.view.sweep_page import sweep_results
 
 MOST_CHARACTERS = 1_000_000  # of a study's result, which is shown as it is
+MOST_COUNTED = 8  # runs whose turns are counted by agent
 FIRST_PAGE_S = 0.5  # for reading the runs of a list; the page follows with the others
 STYLES = {"running": "warn", "finished": "right", "failed": "wrong", "stopped": "plain"}
 COLUMNS = ("run", "state", "kind", "started", "answers", "learning steps", "tokens", "price", "to stop or resume")
@@ -29,10 +33,10 @@ def list_page(overviews: Overviews) -> str:
     return page(overviews.root.path.name, sections, ("tables.js", "live.js"), served=True)
 
 
-def run_page(overviews: Overviews, sweep_results: Callable[[str], SweepResults], name: str, all_tables: bool) -> str:
+def run_page(overviews: Overviews, name: str, all_tables: bool) -> str:
     """Shows a run, a sweep or a study so far, and its discussions.
 
-    sweep_results: of a sweep, by its name. all_tables: with the tables for which every trace is read.
+    all_tables: with the tables for which every trace is read.
     Raises UserError where it cannot be shown.
     """
     run = overviews.root.run(name)
@@ -44,7 +48,7 @@ def run_page(overviews: Overviews, sweep_results: Callable[[str], SweepResults],
     facts = {"Folder": _link(up, "all runs"), **_facts(overview)}
     try:
         if trials:
-            results = [Section("State", facts=facts), *sweep_results(name).sections(_drawn(run))]
+            results = [Section("State", facts=facts), *sweep_results(run, _drawn(run))]
         else:
             results = list(_run_results(run, overview, facts, all_tables))
     # A damaged file of results fails in many ways where it is read.
@@ -65,7 +69,7 @@ def run_page(overviews: Overviews, sweep_results: Callable[[str], SweepResults],
 def _run_results(run: RunFolder, overview: Overview, facts: dict[str, str], all_tables: bool) -> Iterator[Section]:
     if run.metrics.is_file():
         metrics = run.json("metrics.json")
-        counts = read_turn_counts(run, metrics["methods"]) if all_tables else None
+        counts = _turn_counts(run.path, tuple(metrics["methods"]), tuple(files_of(run))) if all_tables else None
         yield from run_sections(run, metrics, _drawn(run), facts, counts)
         return
     # The result of a study as it is written, at its end.
@@ -76,6 +80,12 @@ def _run_results(run: RunFolder, overview: Overview, facts: dict[str, str], all_
     yield Section("Summary", facts=facts)
     yield Section("Results", tables=_answers_so_far(run), text=text)
     yield figures_section(_drawn(run))
+
+
+@lru_cache(MOST_COUNTED)
+def _turn_counts(folder: Path, methods: tuple[str, ...], files: tuple[FileState, ...]) -> dict[str, TurnCounts]:
+    """Reads every trace. files: part of the key alone; traces change with scores."""
+    return read_turn_counts(RunFolder(folder), methods)
 
 
 def _answers_so_far(run: RunFolder) -> list[ResultTable]:
