@@ -107,10 +107,11 @@ def open_evidence(plan: Plan, dataset: Dataset, cache: Path, progress: Progress 
     """
     manifest = manifest_of(dataset, cache, progress)
     store = open_store(plan.retrieval, dataset, cache, manifest)
-    docs = None
+    docs: set[str] | None = None
     if plan.config.data.check == "used":
-        items = chain(dataset.train(), dataset.evaluate())
-        docs = {doc for item in items for doc in item.pool}
+        docs = set()
+        for item in chain(dataset.train(), dataset.evaluate()):
+            docs.update(item.pool)
     manifest.check_pictures(store.pictures(docs), keep=True)
     return Evidence(
         store,
