@@ -5,7 +5,6 @@ Then only the figures of the results are left to draw, and matplotlib has been i
 """
 
 import signal
-from collections.abc import Mapping
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from contextlib import suppress
 from multiprocessing import get_context
@@ -41,7 +40,7 @@ class FigureProcess:
         if self._pool is None:
             # Spawned: a fork copies the locks of other libraries' threads without the threads.
             self._pool = ProcessPoolExecutor(1, get_context("spawn"), initializer=_begin)
-        self._drawings[method] = [self._pool.submit(_draw_training, self._run.path, method, self._style)]
+        self._drawings[method] = [self._pool.submit(_draw, "draw_training", self._run.path, self._style, method)]
 
     def draw_graphs(self) -> None:
         """Begins to draw the graphs whose training is drawn, once all discussions are recorded."""
@@ -49,18 +48,19 @@ class FigureProcess:
             return
         with suppress(BrokenExecutor):  # `draw_run` raises it
             for method, drawings in self._drawings.items():
-                drawings.append(self._pool.submit(_draw_graph, self._run.path, method, self._style))
+                drawings.append(self._pool.submit(_draw, "draw_graph", self._run.path, self._style, method))
 
     def draw_run(self, metrics: Metrics, timed: bool) -> list[Path]:
         """Draws all figures that are left, and returns the paths of all. Raises what drawing raises."""
-        if self._pool is None:
-            return _draw_run(self._run.path, metrics, timed, {}, self._style)
         drawn: dict[str, Any] = {}
         for method, drawings in self._drawings.items():
             drawn[method] = {}
             for drawing in drawings:
                 drawn[method] |= drawing.result()
-        return self._pool.submit(_draw_run, self._run.path, metrics, timed, drawn, self._style).result()
+
+        arguments = ("draw_run", self._run.path, self._style, metrics, timed, drawn)
+        paths: list[Path] = _draw(*arguments) if self._pool is None else self._pool.submit(_draw, *arguments).result()
+        return paths
 
 
 def _begin() -> None:
@@ -68,22 +68,9 @@ def _begin() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the parent's to answer
 
 
-def _draw_training(path: Path, method: str, style_name: str) -> Any:
-    from experiments.analysis.figures import draw, style  # they import matplotlib
-
-    with style.drawing(style_name):
-        return draw.draw_training(RunFolder(path), method)
-
-
-def _draw_graph(path: Path, method: str, style_name: str) -> Any:
+def _draw(function: str, run: Path, style_name: str, *arguments: Any) -> Any:
+    """Calls a function of `draw`, by its name: whoever imports the module imports matplotlib."""
     from experiments.analysis.figures import draw, style
 
     with style.drawing(style_name):
-        return draw.draw_graph(RunFolder(path), method)
-
-
-def _draw_run(path: Path, metrics: Metrics, timed: bool, drawn: Mapping[str, Any], style_name: str) -> list[Path]:
-    from experiments.analysis.figures import draw, style
-
-    with style.drawing(style_name):
-        return draw.draw_run(RunFolder(path), metrics, timed, drawn)
+        return getattr(draw, function)(RunFolder(run), *arguments)
