@@ -115,9 +115,6 @@ async def complete_with_retries(model: Model, request: Request, retries: int) ->
             continue
         if completion.stop == "too_long":
             return ModelResponse(completion, 0, Usage(calls=failures))
-        usage = Usage.of(completion)
-        if failures:
-            usage += Usage(calls=failures)
-        return ModelResponse(completion, 1, usage)
+        return ModelResponse(completion, 1, Usage.of(completion) + Usage(calls=failures))
     failed = Completion(request.id, "", stop="error", error=reason)
     return ModelResponse(failed, 0, Usage(calls=retries + 1))

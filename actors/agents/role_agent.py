@@ -126,12 +126,8 @@ class RoleAgent:
             return request, response
 
         responses, reading = await ask_in_form(form_of(turn), ask)
-        usage = responses[0].usage
-        for response in responses[1:]:
-            usage += response.usage
-        replica = responses[-1].completion.replica
-        if usage.replica != replica:
-            usage = replace(usage, replica=replica)
+        usage = sum((response.usage for response in responses), Usage())
+        usage = replace(usage, replica=responses[-1].completion.replica)
         return TurnResult(message_of(turn, responses, reading, cut), usage, tuple(calls))
 
     async def _ask(
@@ -142,12 +138,12 @@ class RoleAgent:
         Returns the request, its completion and the cut. A completion that is of no use has `stop="error"` and the
         reason.
         """
-        usage: Usage | None = None
+        usage = Usage()
         # Ends, as each further attempt has less evidence than the one before.
         while True:
             request = build(cut)
             completion, calls, call_usage = await complete(request)
-            usage = call_usage if usage is None else usage + call_usage
+            usage += call_usage
             if completion.stop == "error":
                 completion = replace(completion, error=one_line(completion.error or "the model gave no reason"))
             if completion.stop != "too_long":

@@ -79,8 +79,8 @@ class Columns:
         for key in ("question", "answers"):
             if not self.of[key]:
                 self._missing(key, key, columns, where)
-        read = set(chain.from_iterable(self.of.values()))
-        self.unread = [name for name in columns if name not in read]
+        columns_read = set(chain.from_iterable(self.of.values()))
+        self.unread = [name for name in columns if name not in columns_read]
 
     def _chosen(self, key: str, chosen: str, columns: Collection[str], where: str) -> tuple[str, ...]:
         if chosen in columns:

@@ -147,8 +147,8 @@ class Plan:
     def takes_samples(self) -> bool:
         """True unless each learner takes fewer samples of a training question than there are."""
         available = self.config.training.samples
-        taken = [learner.samples(available) for learner in self.learners.values()]
-        return max(taken, default=available) == available
+        sample_counts = [learner.samples(available) for learner in self.learners.values()]
+        return max(sample_counts, default=available) == available
 
     @property
     def training_steps(self) -> int:
