@@ -4,7 +4,6 @@ From a prompt that does not fit the model's context, it cuts the least relevant 
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
-from dataclasses import replace
 from math import ceil
 
 from actors.agents.repair import ChangeRequest, ask_in_form
@@ -34,6 +33,7 @@ from actors.prompting.prompt import build_request, evidence_for, in_own_form, wi
 from actors.prompting.reply import Reading, message_in, reply_of
 from actors.prompting.safe_text import one_line
 from actors.settings import AgentSettings
+from actors.wire import replace
 
 # Share of the remaining sources that is cut at a time where the model does not report the size of the excess.
 CUT_SHARE = 0.25

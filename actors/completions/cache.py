@@ -13,7 +13,7 @@ import hashlib
 import os
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from sys import getsizeof
 
@@ -21,6 +21,7 @@ from actors.completions.completion_store import CompletionStore
 from actors.messages import Abilities, Completion, Request
 from actors.models import Model, abilities_of
 from actors.pictures import identity
+from actors.wire import replace
 
 DIGEST_BYTES = 16
 CACHED_STOPS = ("stop", "length")

@@ -8,8 +8,9 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
-from actors.messages import Field, FieldKind, Question, Turn, Value, wire
+from actors.messages import Field, FieldKind, Question, Turn, Value
 from actors.prompting.safe_text import one_line
+from actors.wire import wire
 
 _REASONING = Field(FieldKind.REASONING, "one or two sentences that name what the answer rests on", optional=True)
 _ANSWER = Field(FieldKind.ANSWER, "the answer itself in as few words as possible", value=Value.ANSWER)

@@ -6,7 +6,6 @@ import hashlib
 import logging
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from actors.errors import ModelGone, ModelLost
@@ -16,6 +15,7 @@ from actors.runtime.launcher import ModelPool
 from actors.runtime.remote import Actor, loss
 from actors.runtime.service_client import Client
 from actors.runtime.supervision import wait_until_up
+from actors.wire import replace
 
 # Preempted machines and kills for memory come in series, and a failed turn changes results: two losses are no proof.
 LOSSES = 5

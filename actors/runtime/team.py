@@ -1,7 +1,7 @@
 """Makes agents, and asks them wherever they are."""
 
 from collections.abc import Awaitable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Protocol
 
@@ -11,6 +11,7 @@ from actors.errors import UserError
 from actors.messages import Role, Turn, TurnResult
 from actors.models import Model
 from actors.settings import AgentSettings
+from actors.wire import replace
 
 
 def make_agent(role: Role, model: Model, settings: AgentSettings) -> RoleAgent:

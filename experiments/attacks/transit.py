@@ -1,10 +1,10 @@
 """Faults in transit: messages lost, late, doubled, sent astray, forged or rewritten on their way."""
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import ClassVar
 
 from actors.messages import Heard, Message, Turn
+from actors.wire import replace
 from experiments.attacks.kind import AttackContext, AttackKind
 from experiments.attacks.persuasion import rewritten
 
