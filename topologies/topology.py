@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from graphlib import TopologicalSorter
 from typing import Any, Protocol, runtime_checkable
 
@@ -10,7 +10,6 @@ import numpy as np
 
 from actors.errors import AgentLost, MemoryLost
 from actors.messages import Heard, Message, Question, Status, Trace, Turn, TurnResult, derive_seed
-from actors.wire import replace
 from topologies.wiring import Bools, Ints, Wiring, into, needed_turns, weighed_senders
 
 Ask = Callable[[Turn], Awaitable[Message]]

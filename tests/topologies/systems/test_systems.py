@@ -151,5 +151,4 @@ def test_topologies_know_messages_and_nothing_of_the_runtime_the_corpus_or_the_l
                 names = [node.module or ""]
             ours = [n for n in names if n.split(".")[0] in ("actors", "retrieval", "experiments", "ray", "lancedb")]
             allowed = {"actors.messages", "actors.errors", "actors.lookup", "actors.settings", "actors.received"}
-            allowed.add("actors.wire")  # copies messages
             assert set(ours) <= allowed, path.name
