@@ -2,11 +2,11 @@
 
 import re
 import unicodedata
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
 
 from actors.messages import Field
-from actors.prompting.form import FieldFault, Values, letters, quoted
+from actors.prompting.form import ANSWER_FIELDS, FieldFault, Values, letters, quoted
 from actors.prompting.plain_value import (
     OFFER,
     PLACEHOLDER,
@@ -24,6 +24,8 @@ from actors.prompting.words import pattern, words
 _MOST_WORDS = 40  # of a statement that an answer is not known; a longer text is an answer
 _LETTERS_OF_A_NAME = 3  # at least; shorter words are in every prompt
 _WORDS_IN_PLACE = 3  # at most, of a statement in place of a text
+_WORDS_IN_BRACKETS = 12  # at most, of such a statement
+_WORDS_OF_FORM = 5  # in a row, by which a copy of the form is known
 # An offer of help, and a confidence.
 _BEHIND = pattern(r"(?<=[.!?])\s+" + OFFER.pattern + r"|[\s,;.|]{0,4}\(\s?confidence:?\s[^()]{1,20}\)\Z")
 _LEAD_IN = re.compile(
@@ -39,9 +41,9 @@ _MORE = re.compile(
     r"|\b[A-Z]\.\s[A-Z]\w*\s[a-z]|\s[–—-]\s(?:[a-z]\S*|I)\s|;\s[a-z]\S*(?:\s\S+){2,}\Z|(?i:\bconfidence\W{0,4}\d)"
     # A text that begins or ends in the middle of a sentence, or has another answer in it.
     r"|\A[,;]\s|\w\s?[:：=]\Z|(?<!\S)(?:\S++\s){3}\S+,\Z|\s(?:is|are|was|the|an?|of|as|and|called|named)\Z"
-    r"|(?i:\w\sanswer\s?[:：])"
+    r"|(?i:\w\sanswer\s?[:：]|\bthe answer (?:to (?:the|this|your) question )?(?:is|was|lies|rests)\b)"
     # A sentence about the answer, in its place: `The answer rests on the opinions of others.`
-    r"|\A(?:\d\.\s)?[Tt]he answer\b|\A[Tt]he\Z"
+    r"|\A(?:\w[.:]\s)?[Tt]he answer\b|\A[Tt]he\Z"
     # From one word to another, where one answer was asked for.
     r"|\A[^\W\d_][^\d+<>=→]*\s(?:->|=>|→)\s[^\W\d_][^\d+<>=→]*\Z"
 )
@@ -74,8 +76,10 @@ def read_answer(field: Field, value: str, choices: tuple[str, ...]) -> Values | 
     unknown = is_unknown(answer)
     signs = text.strip(" ?.,…*_`$\"'")  # which may be an answer, as may emoji
     is_sign = 0 < len(signs) < 3 or "So" in map(unicodedata.category, signs)
-    is_form = PLACEHOLDER.fullmatch(value.strip(" `")) and not unknown
-    if is_form or (is_blank(text) and not is_sign) or plain(text) == plain(field.name):
+    # `<not stated in the text>` is a statement; a longer text in brackets takes the place of one.
+    is_statement = unknown and len(_words_of(value)) <= _WORDS_IN_BRACKETS
+    is_placeholder = PLACEHOLDER.fullmatch(value.strip(" `")) and not is_statement
+    if is_placeholder or repeats_form(value) or (is_blank(text) and not is_sign) or plain(text) == plain(field.name):
         return None
 
     options = spellings(choices)
@@ -88,13 +92,33 @@ def read_answer(field: Field, value: str, choices: tuple[str, ...]) -> Values | 
     # The form of an answer that may be left out offers `none`; `no` may be meant as an answer.
     if field.optional and is_nothing(text) and plain(text) != "no":
         return ()
-    if unknown and not plain(text).startswith(tuple(f"{spelling} " for spelling in options)):
+    is_declined = unknown and not plain(text).startswith(tuple(f"{spelling} " for spelling in options))
+    # `The answer rests on facts, not on opinions.` denies something else.
+    if is_declined and (choices or _has_unknown(answer) or not _MORE.search(answer)):
         return ()
     if choices:
         return FieldFault(field, f"{quoted(value)} is not one of the choices {', '.join(letters(choices))}")
     if _MORE.search(answer) or (field.optional and answer == "false"):
         return FieldFault(field, f"{quoted(answer)} is not an answer alone")
     return (answer,)
+
+
+def repeats_form(value: str) -> bool:
+    """True where a value has several words in a row of the form's descriptions of an answer: `<the answer itself in as
+    many words as possible, or unknown>`. Its `unknown` states nothing."""
+    return not _runs_of_form().isdisjoint(_runs_of_words(value))
+
+
+@cache
+def _runs_of_form() -> frozenset[str]:
+    reasoning, answer, _ = ANSWER_FIELDS
+    return frozenset((*_runs_of_words(reasoning.asks), *_runs_of_words(f"{answer.asks}, or unknown")))
+
+
+def _runs_of_words(text: str) -> Iterator[str]:
+    text_words = _words_of(text.casefold())
+    for start in range(len(text_words) - _WORDS_OF_FORM + 1):
+        yield " ".join(text_words[start : start + _WORDS_OF_FORM])
 
 
 @lru_cache(maxsize=1024)
@@ -125,6 +149,10 @@ def is_unknown(answer: str) -> bool:
 
     kinds = _kinds_of(_words_of(_OF_THE_WORLD.sub("", text[: 20 * _MOST_WORDS])))
     return len(kinds) <= _MOST_WORDS and not _is_title(kinds) and _NOT_KNOWN.search(kinds.casefold()) is not None
+
+
+def _has_unknown(answer: str) -> bool:
+    return "u" in _kinds_of(_words_of(answer)).casefold()
 
 
 def is_unfounded(answer: str, prompt: str) -> bool:

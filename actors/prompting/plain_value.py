@@ -64,7 +64,7 @@ _NOTHING = re.compile(
     re.IGNORECASE,
 )
 PLACEHOLDER = re.compile(
-    r"<[^<>]*\s[^<>]*\s[^<>]*[>}]+|<(?:the|an?|one) [^<>]+>|<(?-i:[A-Z]{3,})>"
+    r"<[^<>]*\s[^<>]*\s[^<>]*[>}]+|<(?:the|an?|one) [^<>]+>?|<(?-i:[A-Z]{3,})>"
     r"|[<\[](?:text|value|string|number|letter|choice|option|word|name)[>\]]"
     r"|[\[{(<](?:your|insert|explain|write|put|enter|fill in)\b[^\[\](){}<>]*[\]})>]"
     r"|\[0-1\]|your (?:answer|reasoning)|see (?:above|below|text|reasoning|explanation)\.?",

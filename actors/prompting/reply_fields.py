@@ -233,7 +233,7 @@ def fields_in_json(text: str, names: Labels, cut_off: bool) -> tuple[str, list[F
             while end < len(text) and text[end] in _BETWEEN_OBJECTS:
                 end += 1
     if not field_texts:
-        return preamble, fields_of(mended(text[len(preamble) :], cut_off), names)
+        return preamble, fields_of_part(text[len(preamble) :], names, cut_off)
 
     # Text behind an object may take back what was decided in it.
     behind, later_texts = fields_in_lines(text[end:], names)
@@ -241,6 +241,19 @@ def fields_in_json(text: str, names: Labels, cut_off: bool) -> tuple[str, list[F
         if not is_long(field_text.field):
             field_text.lines += behind.split("\n")
     return preamble, [*field_texts, *later_texts]
+
+
+def fields_of_part(text: str, names: Labels, cut_off: bool) -> list[FieldText]:
+    """Returns the fields of an object that lacks its end."""
+    partial = mended(text, cut_off)
+    field_texts = fields_of(partial, names)
+    if cut_off and field_texts:
+        # A string with its closing quote is whole: a further line says that the reply was cut off behind it.
+        last_key = next(reversed(partial))
+        closed = mended(text, cut_off=False)
+        if isinstance(partial[last_key], str) and closed.get(last_key) == partial[last_key]:
+            field_texts[-1].lines.append("")
+    return field_texts
 
 
 def fields_of(value: Any, names: Labels) -> list[FieldText]:

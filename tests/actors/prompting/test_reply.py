@@ -145,6 +145,44 @@ def test_a_text_of_an_object_that_was_cut_off_is_no_answer_and_no_list() -> None
     assert read(thought, '{"thought":"Who built it? The pla', cut_off=True).values == ()
 
 
+@pytest.mark.parametrize("behind", ['","confidence', '","confidence":', '","conf', '",', '"'])
+def test_a_text_of_an_object_that_was_cut_off_behind_it_is_whole(behind: str) -> None:
+    said = f'{{"reasoning":"[t1] says so.","answer":"Tarn Hollow{behind}'
+    assert parse_reply(said, cut_off=True) == stating("[t1] says so.", "Tarn Hollow", None)
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [
+        "One or two sentences that name what the answer rests on.",
+        "<the answer itself in as many words as possible, or something unknown>",
+        "The answer is: '<the answer itself in as few words as possible, or unknown>",
+        "You could <the answer itself in as few words as possible, or unknown>",
+        "<the answer itself in 2 to 5 sentences.",
+        "<the answer is none of the above, or it is a lie, or it is one in a certain way>",
+    ],
+)
+def test_words_of_the_form_are_no_answer_and_state_no_lack_of_one(copied: str) -> None:
+    assert parse_reply(f"Answer: {copied}\nConfidence: 0.5") is None
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ("The answer rests on facts, not on opinions or the evidence.", "asked again"),
+        ("The tree is tall, but the answer lies in the album Vangel Waltz", "asked again"),
+        ("1. The sentence: The answer is: The answer is 1", "asked again"),
+        ("The answer is not in the passages.", None),
+        ("The answer is unknown. No evidence was provided.", None),
+        ("The answer is not defined.", None),
+        ("<not stated in the passages>", None),
+    ],
+)
+def test_a_sentence_about_the_answer_is_neither_one_nor_a_lack_unless_it_says_so(said: str, answer: str | None) -> None:
+    message = parse_reply(f'{{"answer":"{said}"}}')
+    assert ("asked again" if message is None else message.answer) == answer
+
+
 def test_a_form_s_own_description_is_no_value() -> None:
     draft = Field(FieldKind.ANSWER, "the draft, in as few words as possible", value=Value.ANSWER)
     assert read(Form((draft,)), "Answer: The draft, in as few words as possible, or unknown").values == ()
