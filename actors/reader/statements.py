@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 
 from actors.messages import FieldKind, InputLine
+from actors.prompting.plain_value import is_nothing, plain
 from actors.prompting.safe_text import one_line
 from actors.reader.english import features, name_spans, normal_name, sentences
 
@@ -114,6 +115,9 @@ def second_hand(speaker: str, content: str, fields: Sequence[tuple[str, str]], t
 def statements_in(source: str, text: str, trust: float = 1.0) -> list[Statement]:
     """Returns the statements of a line: a triple, or sentences. The text before the last colon is their title."""
     text = text.replace(NOTHING, "").strip()
+    # `nothing found`. A `no` may be an answer.
+    if is_nothing(text) and plain(text) != "no":
+        return []
     parts = list(map(str.strip, text.split(" | ")))
     if len(parts) == 3:
         head, relation, tail = parts

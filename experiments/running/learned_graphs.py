@@ -34,9 +34,13 @@ log = logging.getLogger(__name__)
 def learner_makers(plan: Plan, encoder: Encoder | None) -> dict[str, Callable[[], Any]]:
     """Makes each learner of a plan. Graphs by question get the number of features and the embeddings of roles."""
     makers: dict[str, Callable[[], Any]] = {}
+    # Learners share it: they travel together, and Ray restarts an actor reliably from at most 100 KB.
+    profiles: Floats | None = None
     for method, spec in plan.learners.items():
         if spec.variant.by_question and encoder:
-            spec = replace(spec, features=encoder.dim + len(Kind), profiles=role_profiles(plan, encoder))
+            if profiles is None:
+                profiles = role_profiles(plan, encoder)
+            spec = replace(spec, features=encoder.dim + len(Kind), profiles=profiles)
         makers[method] = partial(make_learner, spec)
     return makers
 

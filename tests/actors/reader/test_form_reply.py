@@ -35,7 +35,7 @@ from actors.prompting.reply import read
 from actors.prompting.reply import reply_of as parsed
 from actors.reader.question import parts
 from actors.reader.reader import Reader, ReaderSettings
-from actors.reader.statements import numbered
+from actors.reader.statements import NOTHING, numbered
 from actors.settings import AgentSettings
 
 EXACT = ReaderSettings(skill=1.0, noise=0.0)
@@ -328,6 +328,20 @@ def test_what_the_reader_says_for_want_of_anything_is_no_statement() -> None:
     thought = do("Who wrote Silver Lake?", "Thought", evidence=()).values("Thought")[0]
     heard = (message_with(f"Thought: {thought}"),)
     assert do("Who wrote Silver Lake?", "Answer", evidence=(), heard=heard).values("Answer") == ()
+
+
+def test_an_input_that_says_that_nothing_was_found_is_no_statement() -> None:
+    question = InputLine(FieldKind.NODE, "Question: Who wrote Silver Lake?", 1)
+    node = InputLine(FieldKind.NODE, "Retrieval (from 1): Silver Lake", 2, "nothing found")
+    message = do("Who wrote Silver Lake?", "Thought", inputs=(question, node), evidence=())
+    assert message.status is Status.OK
+    assert message.values("Thought") == (NOTHING,)
+
+
+def test_a_no_among_the_inputs_is_a_statement() -> None:
+    candidates = (InputLine(FieldKind.CANDIDATE, "no", 1),)
+    message = do("Is Torley a village?", "Thought", inputs=candidates, evidence=())
+    assert message.values("Thought") == ("no.",)
 
 
 @given(
