@@ -40,10 +40,10 @@ _MORE = re.compile(
     r"[A-Z][^.]{0,400}\s[a-z]|\A(?i:yes|no)\s?[,;:–—-]+\s*\w.*\b(?:[a-z]{4}|is\b)|\A(?i:yes|no)[.!?]+\s*(?i:yes|no)\b"
     r"|\b[A-Z]\.\s[A-Z]\w*\s[a-z]|\s[–—-]\s(?:[a-z]\S*|I)\s|;\s[a-z]\S*(?:\s\S+){2,}\Z|(?i:\bconfidence\W{0,4}\d)"
     # A text that begins or ends in the middle of a sentence, or has another answer in it.
-    r"|\A[,;]\s|\w\s?[:：=]\Z|(?<!\S)(?:\S++\s){3}\S+,\Z|\s(?:is|are|was|the|an?|of|as|and|called|named)\Z"
+    r"|\A[,;]\s|\w\s?[:：=]\Z|(?<!\S)(?:\S++\s){3}\S+,\Z|\s(?:is|are|was|the|an?|of|as|and|either|called|named)\Z"
     r"|(?i:\w\sanswer\s?[:：]|\bthe answer (?:to (?:the|this|your) question )?(?:is|was|lies|rests)\b)"
     # A sentence about the answer, in its place: `The answer rests on the opinions of others.`
-    r"|\A(?:\w[.:]\s)?[Tt]he answer\b|\A[Tt]he\Z"
+    r"|\A(?:\w[.:]\s)?[Tt]he answer\b|\A(?i:the|either)\Z"
     # From one word to another, where one answer was asked for.
     r"|\A[^\W\d_][^\d+<>=→]*\s(?:->|=>|→)\s[^\W\d_][^\d+<>=→]*\Z"
 )
@@ -100,7 +100,7 @@ def read_answer(field: Field, value: str, choices: tuple[str, ...]) -> Values | 
         return FieldFault(field, f"{quoted(value)} is not one of the choices {', '.join(letters(choices))}")
     if _MORE.search(answer) or (field.optional and answer == "false"):
         return FieldFault(field, f"{quoted(answer)} is not an answer alone")
-    return (answer,)
+    return (answer.rstrip(" ,;") or answer,)
 
 
 def repeats_form(value: str) -> bool:

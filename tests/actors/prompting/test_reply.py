@@ -172,6 +172,8 @@ def test_words_of_the_form_are_no_answer_and_state_no_lack_of_one(copied: str) -
         ("The answer rests on facts, not on opinions or the evidence.", "asked again"),
         ("The tree is tall, but the answer lies in the album Vangel Waltz", "asked again"),
         ("1. The sentence: The answer is: The answer is 1", "asked again"),
+        ("The answer is either ", "asked again"),
+        ("Tarn Hollow,", "Tarn Hollow"),
         ("The answer is not in the passages.", None),
         ("The answer is unknown. No evidence was provided.", None),
         ("The answer is not defined.", None),
