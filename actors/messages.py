@@ -64,6 +64,14 @@ class Source:
     image: str | None = None
 
 
+# Titles of sources that have none. They tell what a source is, and name nothing that it is about.
+UNTITLED_HINT = "Hint"
+UNTITLED_PARAGRAPH = "Paragraph"
+UNTITLED_PASSAGE = "Passage"
+UNTITLED_PICTURE = "Picture"
+UNTITLED_TABLE = "Table"
+UNTITLED = frozenset((UNTITLED_HINT, UNTITLED_PARAGRAPH, UNTITLED_PASSAGE, UNTITLED_PICTURE, UNTITLED_TABLE))
+
 TABLE_OF_PAGE = " - "  # between the title of a page and the title of a table on it
 
 

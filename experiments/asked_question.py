@@ -10,7 +10,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from actors.errors import UserError
-from actors.messages import Question, Source
+from actors.messages import UNTITLED_PASSAGE, UNTITLED_PICTURE, Question, Source
 from experiments.config.loading import load_overrides
 from experiments.config.references import check_machine
 from experiments.config.yaml_tree import yaml_tree
@@ -101,7 +101,7 @@ def sources_of(options: Mapping[str, Sequence[str]]) -> list[Source]:
     """
     sources = []
     for passage in options.get("passages", ()):
-        title = "Passage"
+        title = UNTITLED_PASSAGE
         if passage.endswith(".txt"):
             path = Path(passage).expanduser()
             title = path.stem
@@ -110,5 +110,5 @@ def sources_of(options: Mapping[str, Sequence[str]]) -> list[Source]:
     for name in options.get("pictures", ()):
         file = Path(name).expanduser().absolute()
         check_image(file)
-        sources.append(image_source(f"picture:{file}", "Picture", "", file))
+        sources.append(image_source(f"picture:{file}", UNTITLED_PICTURE, "", file))
     return list({source.id: source for source in sources}.values())

@@ -44,7 +44,10 @@ class ReaderBackend(Backend):
     def dependencies(self) -> Mapping[str, Any]:
         """Returns the settings and a digest of the code, since every version answers differently."""
         code = hashlib.blake2b(digest_size=16)
-        for path in sorted(Path(reader.__file__).parent.glob("*.py")):
+        actors = Path(reader.__file__).parent.parent
+        # It reads prompts by their headings, and gives answers that agents can read.
+        paths = [actors / "messages.py", *actors.glob("prompting/*.*"), *actors.glob("reader/*.py")]
+        for path in sorted(paths):
             code.update(path.read_bytes())
         return {"code": code.hexdigest(), "settings": asdict(self.reader)}
 

@@ -103,6 +103,13 @@ def read_answer(field: Field, value: str, choices: tuple[str, ...]) -> Values | 
     return (answer.rstrip(" ,;") or answer,)
 
 
+def is_answer(text: str) -> bool:
+    """True for a text that is read as an answer to a question without choices."""
+    _, answer_field, _ = ANSWER_FIELDS
+    values = read_answer(answer_field, text, ())
+    return isinstance(values, tuple) and len(values) > 0
+
+
 def repeats_form(value: str) -> bool:
     """True where a value has several words in a row of the form's descriptions of an answer: `<the answer itself in as
     many words as possible, or unknown>`. Its `unknown` states nothing."""

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from actors.messages import UNTITLED
+from actors.prompting.answer_value import is_answer
 from actors.reader.english import (
     COLOURS,
     KINDS,
@@ -71,8 +73,8 @@ def phrases(statement: Statement, form: QuestionForm, kinds: Kinds, weights: Map
     else:
         fits = _from_text(statement, form, kinds, weights)
 
-    if statement.title and form.answer_type.is_name:
-        title = statement.title
+    title = statement.title
+    if title and title not in UNTITLED and form.answer_type.is_name:
         share = 0.9
         if statement.cells:
             # A table's title is `page - table`. The page may be the answer, but less likely than a passage's title.
@@ -84,9 +86,11 @@ def phrases(statement: Statement, form: QuestionForm, kinds: Kinds, weights: Map
     for text, fit in fits:
         key = normal_name(text)
         is_better = key not in best or best[key].fit < fit
-        # A name in the question is not its answer.
-        if key and fit > 0 and is_better and not form.mentions(key):
-            best[key] = Phrase(key, text.strip(" .,;"), min(1.0, fit))
+        text = text.strip(" .,;")
+        # A name in the question is not its answer. Words in the middle of a sentence would be no answer to those who
+        # read the reply.
+        if key and fit > 0 and is_better and not form.mentions(key) and is_answer(text):
+            best[key] = Phrase(key, text, min(1.0, fit))
     return list(best.values())
 
 

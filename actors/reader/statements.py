@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 
-from actors.messages import FieldKind, InputLine
+from actors.messages import UNTITLED, FieldKind, InputLine
 from actors.prompting.plain_value import is_nothing, plain
 from actors.prompting.safe_text import one_line
 from actors.reader.english import features, name_spans, normal_name, sentences
@@ -58,7 +58,8 @@ class Statement:
 def read_statement(source: str, title: str, text: str, seen: bool = False, trust: float = 1.0) -> Statement:
     """Makes a statement with its stems and its names: title, cell values, capitalised spans."""
     cells = () if seen else cells_of(text)
-    spellings = [title]
+    # An answer is never the title of an untitled source, and two such sources are not linked by it.
+    spellings = [] if title in UNTITLED else [title]
     if cells:
         spellings += title.split(" - ")
         spellings += map(itemgetter(1), cells)

@@ -20,7 +20,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, TypeAdapter
 
 from actors.errors import UserError
-from actors.messages import Question, Source
+from actors.messages import UNTITLED_HINT, UNTITLED_PICTURE, Question, Source
 from experiments.datasets.benchmark import SingleSplit, image_source, text_source, write_picture
 from experiments.datasets.fields import Label, NonBlank, Stripped, Text
 from experiments.datasets.item import Item
@@ -112,7 +112,7 @@ class MmBench(SingleSplit):
                 continue  # a rotation has the picture and hint of its question's first row
 
             if row.hint:
-                yield text_source(row.hint_doc, "Hint", row.hint)
+                yield text_source(row.hint_doc, UNTITLED_HINT, row.hint)
             # A reference to an earlier row is found by its index.
             file = files.get(row.image)
             if file is None:
@@ -121,7 +121,7 @@ class MmBench(SingleSplit):
                     raise UserError(f"{where}: no row before it holds the picture {row.image}")
 
             files[row.index] = file
-            yield image_source(row.image_doc, "Picture", "", file)
+            yield image_source(row.image_doc, UNTITLED_PICTURE, "", file)
 
     def unpack(self, pictures: Iterable[Source]) -> None:
         missing_files = {source.image for source in pictures if source.image and not Path(source.image).is_file()}

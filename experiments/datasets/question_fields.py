@@ -16,7 +16,7 @@ from pydantic_core import PydanticCustomError
 
 from actors.errors import UserError
 from actors.lookup import near_miss
-from actors.messages import Kind, Source
+from actors.messages import UNTITLED_HINT, UNTITLED_PASSAGE, UNTITLED_TABLE, Kind, Source
 from experiments.datasets.fields import NonBlank, Text, answer_text, shortened, validated
 from experiments.datasets.kind import FieldSettings
 from experiments.datasets.reading import row_cells
@@ -125,9 +125,9 @@ def record_of(values: Values, columns: Columns, naming: Naming) -> QuestionRecor
         field = "pictures"
         pictures = tuple(map(picture_of, several(columns.value(field, values))))
         field = "hint"
-        hint = tuple(passage_of(value, "Hint") for value in several(columns.value(field, values)))
+        hint = tuple(passage_of(value, UNTITLED_HINT) for value in several(columns.value(field, values)))
         field = "passages"
-        passages = tuple(passage_of(value, "Passage") for value in several(columns.value(field, values)))
+        passages = tuple(passage_of(value, UNTITLED_PASSAGE) for value in several(columns.value(field, values)))
         field = "tables"
         rows: list[Source] = []
         for table in tables_of(columns.value(field, values)):
@@ -282,7 +282,7 @@ def tables_of(value: Any) -> list[Any]:
 
 def table_sources(table: Any) -> list[Source]:
     """Makes the sources of a table, one for each row under the header. Raises UserError for anything else."""
-    title = "Table"
+    title = UNTITLED_TABLE
     if isinstance(table, dict):
         title = plain_text(table.get("title")) or title
         header = table.get("header")

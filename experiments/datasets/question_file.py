@@ -1,4 +1,4 @@
-"""A user's own questions: a JSON Lines, CSV or Parquet file, or a folder of them, also as they lie on the hub.
+"""A user's own questions: a JSON Lines, JSON, CSV or Parquet file, or a folder of them, also as they lie on the hub.
 
 Fields are found by their own names or by `data.fields`. Pictures are files below the folder, or lie in the file itself;
 these are written to the cache for the questions that a run uses. Passages, tables and pictures with the same content
@@ -18,7 +18,7 @@ from typing import NamedTuple
 from pydantic import TypeAdapter
 
 from actors.errors import UserError
-from actors.messages import Question, Source
+from actors.messages import UNTITLED_PICTURE, Question, Source
 from experiments.datasets import hub
 from experiments.datasets.benchmark import Benchmark, docs_of, image_source, write_picture
 from experiments.datasets.fields import Id, shortened, validated
@@ -33,7 +33,7 @@ from experiments.datasets.question_fields import (
     record_of,
 )
 from experiments.datasets.reading import once, placed
-from experiments.datasets.rows import SUFFIXES, Row, RowFile, Values
+from experiments.datasets.rows import ARRAY, SUFFIXES, Row, RowFile, Values
 from experiments.metrics.tatqa_metric import official_score
 from topologies.amounts import scaled
 
@@ -70,7 +70,7 @@ class QuestionFile(Benchmark):
     """
 
     name = "file"
-    release = "your questions: a .jsonl, .csv, .tsv or .parquet file, or a folder of such files"
+    release = "your questions: a .jsonl, .json, .csv, .tsv or .parquet file, or a folder of such files"
     reads = (
         *OF_FILES,
         "data.hub",
@@ -144,7 +144,8 @@ class QuestionFile(Benchmark):
             names += [f"data/{path.name}" for path in folder.files("data")]
             for split in SPLITS:
                 names += [f"{split}/{path.name}" for path in folder.files(split) if path.stem == METADATA]
-        names = [name for name in names if name.endswith(SUFFIXES)]
+        # Next to files of questions, others in JSON describe them.
+        names = [name for name in names if name.endswith(SUFFIXES)] or [name for name in names if name.endswith(ARRAY)]
         if not names:
             folders = ", ".join(folder.folders()) or "none"
             raise UserError(f"{root} has no file of questions: expected {self.release}. Folders in it: {folders}")
@@ -311,14 +312,14 @@ class QuestionFile(Benchmark):
         for number, picture in enumerate(record.pictures):
             if file.has_content or picture.content:
                 path = self._unpacked_picture(place, number)
-                sources.append(image_source(f"{place.id}:picture{number or ''}", "Picture", "", path))
+                sources.append(image_source(f"{place.id}:picture{number or ''}", UNTITLED_PICTURE, "", path))
                 continue
             name = str(file.path.parent.relative_to(folder.root) / picture.path)
             with placed(f"{file.path}, question {place.id}"):
                 picture_file = folder.file(name)
                 if picture_file is None:
                     raise UserError(f"the picture {name!r} is not in {folder}: copy it there, or correct its path")
-            sources.append(image_source(name, "Picture", "", picture_file))
+            sources.append(image_source(name, UNTITLED_PICTURE, "", picture_file))
         return sources
 
     @cached_property
@@ -380,8 +381,8 @@ def named_path(name: str | None, key: str) -> Path:
         is_there = False
     if not is_there:
         raise UserError(f"{key}={name} is neither a file nor a folder: expected {QuestionFile.release}")
-    if path.is_file() and not name.endswith(SUFFIXES):
-        raise UserError(f"{key}={name}: expected a file that ends with one of {', '.join(SUFFIXES)}")
+    if path.is_file() and not name.endswith((*SUFFIXES, ARRAY)):
+        raise UserError(f"{key}={name}: expected a file that ends with one of {', '.join((*SUFFIXES, ARRAY))}")
     return path
 
 

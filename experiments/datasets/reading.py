@@ -196,28 +196,54 @@ def read_members(path: Path, layout: TypeAdapter[T], noun: str) -> Iterator[tupl
     """
     names = set[str]()
     with limited(path) as file:
-        try:
-            # From the file in C: from events in Python it takes eight times as long.
-            for name, value in ijson.kvitems(file, "", use_float=True):
-                where = f"{path}, {noun} {validated(MEMBER_NAME, name, str(path))}"
-                with placed(str(path)):
-                    once(name, names, noun)
-                check_nesting(value)
-                yield where, name, validated(layout, value, where)
-                file.begin()
-        except UnicodeDecodeError:
-            raise
-        # Besides ijson's own: limits of nesting (a MemoryError in its C code) and of the digits of a number.
-        except (ijson.JSONError, ValueError, MemoryError) as error:
-            message = error.args[0] if error.args else ""
-            reason = repr(message).partition("\\n")[0]
-            raise UserError(
-                f"{path}, after {len(names):,} times {noun}: broken JSON ({reason}); the file may be truncated, "
-                "download it again"
-            ) from None
+        # From the file in C: from events in Python it takes eight times as long.
+        members = ijson.kvitems(file, "", use_float=True)
+        for name, value in _unbroken(members, path, noun):
+            where = f"{path}, {noun} {validated(MEMBER_NAME, name, str(path))}"
+            with placed(str(path)):
+                once(name, names, noun)
+            yield where, name, validated(layout, value, where)
+            file.begin()
 
     if not names:
         raise UserError(f"{path}: expected a JSON object with one {noun} at least; download it again")
+
+
+def read_items(path: Path, layout: TypeAdapter[T], noun: str) -> Iterator[tuple[str, T]]:
+    """Yields place and value of every item of a file's JSON array, one at a time. `noun` is one, in errors.
+
+    Raises UserError also for anything but an array with items.
+    """
+    number = 0
+    with limited(path) as file:
+        items = ((None, value) for value in ijson.items(file, "item", use_float=True))
+        for number, (_, value) in enumerate(_unbroken(items, path, noun), start=1):
+            where = f"{path}, {noun} {number}"
+            yield where, validated(layout, value, where)
+            file.begin()
+
+    if not number:
+        raise UserError(f"{path}: expected a JSON array with one {noun} at least, [{{...}}, {{...}}]; correct it")
+
+
+def _unbroken(values: Iterator[tuple[Any, Any]], path: Path, noun: str) -> Iterator[tuple[Any, Any]]:
+    """Yields names and values of a JSON file. Raises UserError where it is broken, and where values are too deep."""
+    whole = 0
+    try:
+        for name, value in values:
+            check_nesting(value)
+            yield name, value
+            whole += 1
+    except UnicodeDecodeError:
+        raise
+    # Besides ijson's own: limits of nesting (a MemoryError in its C code) and of the digits of a number.
+    except (ijson.JSONError, ValueError, MemoryError) as error:
+        message = error.args[0] if error.args else ""
+        reason = repr(message).partition("\\n")[0]
+        raise UserError(
+            f"{path}, after {whole:,} times {noun}: broken JSON ({reason}); the file may be truncated, download it "
+            "again"
+        ) from None
 
 
 def check_nesting(value: Any) -> None:
@@ -244,6 +270,7 @@ def read_table(path: Path, layout: TypeAdapter[T], *, quoted: bool, separator: s
     where quoted, too many.
     """
     is_empty = True
+    names = set[str]()
     # The limit belongs to the module: a picture is one field, and the default is 128 KiB.
     csv.field_size_limit(ROW)
     with limited(path, ROW) as file:
@@ -252,7 +279,9 @@ def read_table(path: Path, layout: TypeAdapter[T], *, quoted: bool, separator: s
         quoting: Quoting = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
         rows = csv.DictReader(lines, delimiter=separator, quoting=quoting)
         try:
-            names = set[str]()
+            # A blank line is no header.
+            while rows.fieldnames == []:
+                rows.fieldnames = None
             for name in filter(None, rows.fieldnames or ()):
                 with placed(str(path)):
                     once(name, names, "column")
@@ -269,6 +298,8 @@ def read_table(path: Path, layout: TypeAdapter[T], *, quoted: bool, separator: s
             raise UserError(f"{path}, line {rows.line_num} is not of a table ({error}): download it again") from error
 
     if is_empty:
+        if names:
+            raise UserError(f"{path} is empty below the names of its columns: add a row, or download it again")
         raise UserError(f"{path} is empty: download it again")
 
 

@@ -1,4 +1,4 @@
-"""Reads rows of JSON Lines, CSV and Parquet files as mappings of column to value.
+"""Reads rows of JSON Lines, JSON, CSV and Parquet files as mappings of column to value.
 
 Parquet is read as `datasets` writes it: the names of a ClassLabel take the place of its numbers. A picture's content
 can be left out, since pictures are most of such files.
@@ -20,9 +20,10 @@ from pydantic_core import from_json
 from actors.errors import UserError
 from actors.received import received
 from experiments.datasets.fields import validated
-from experiments.datasets.reading import RECORDS, UNPACKED, raw_lines, read_table
+from experiments.datasets.reading import RECORDS, UNPACKED, raw_lines, read_items, read_table
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".csv", ".tsv", ".parquet")
+ARRAY = ".json"  # files with an array of objects; a folder may hold others of this kind
 BATCH = 256  # rows of a Parquet file in memory at once, each perhaps with a picture
 CONTENT = ".bytes"  # end of the Parquet column with the content of a picture
 PATH_LENGTH = 1024  # characters; a longer text in the place of a picture's path is its content in base64
@@ -85,6 +86,9 @@ class RowFile:
                 if numbers is None or number in numbers:
                     where = f"{self.path}, line {number}"
                     yield Row(number, where, validated(JSON_ROW, text, where, "a JSON object a line"))
+        elif self.path.suffix == ARRAY:
+            for number, (where, values) in enumerate(read_items(self.path, JSON_ROW, "object"), start=1):
+                yield Row(number, where, values)
         else:
             separator = "\t" if self.path.suffix == ".tsv" else ","
             table = read_table(self.path, CELLS, quoted=True, separator=separator)

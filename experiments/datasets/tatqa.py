@@ -14,7 +14,7 @@ from pydantic import PlainValidator, StrictInt, TypeAdapter
 from pydantic_core import PydanticCustomError
 
 from actors.errors import UserError
-from actors.messages import Kind, Question, Source
+from actors.messages import UNTITLED_PARAGRAPH, UNTITLED_TABLE, Kind, Question, Source
 from experiments.datasets.benchmark import Benchmark, Parts, docs_of, text_source
 from experiments.datasets.fields import Id, Label, Many, NonBlank, Text, answer_text, inside
 from experiments.datasets.item import Item, Score, text_score
@@ -179,7 +179,7 @@ def item_of(question: TatQaQuestion, table: str, paragraphs: Mapping[str, str], 
 def sources_of(report: TatQaReport) -> list[Source]:
     """Paragraphs in order, then table rows "Label; header = value; header = value"."""
     paragraphs = sorted(report.paragraphs, key=lambda paragraph: paragraph.order)
-    sources = [text_source(paragraph.uid, "Paragraph", paragraph.text) for paragraph in paragraphs]
+    sources = [text_source(paragraph.uid, UNTITLED_PARAGRAPH, paragraph.text) for paragraph in paragraphs]
     return [*sources, *row_sources(report.table, report.rows)]
 
 
@@ -212,7 +212,7 @@ def row_sources(table: str, rows: Sequence[Sequence[str]]) -> Iterator[Source]:
         name = ": ".join(filter(None, (section, row[0].rstrip(":"))))
         if cells:
             text = "; ".join(filter(None, [name, *cells]))
-            yield Source(f"{table}:{number}", table, Kind.TABLE, headers[0] or "Table", text)
+            yield Source(f"{table}:{number}", table, Kind.TABLE, headers[0] or UNTITLED_TABLE, text)
 
 
 def header_rows(rows: Sequence[Sequence[str]]) -> int:

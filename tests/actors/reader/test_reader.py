@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.agents.roles import DECISION, TEXTUAL, VISUAL
-from actors.messages import Heard, Kind, Message, Modality, Question, Request, Role, Source, Turn
+from actors.messages import UNTITLED_PASSAGE, Heard, Kind, Message, Modality, Question, Request, Role, Source, Turn
 from actors.prompting import prompt
 from actors.prompting.prompt import build_request
 from actors.prompting.reply import parse_reply
@@ -124,6 +124,21 @@ def test_without_evidence_nothing_is_known() -> None:
     assert parsed.answer is None
     assert parsed.confidence is not None
     assert parsed.confidence < 0.1
+
+
+def test_the_title_of_an_untitled_source_is_no_answer_and_no_link() -> None:
+    stated = Source("p", "p", Kind.TEXT, UNTITLED_PASSAGE, "Oslo is the capital of Norway.")
+    other = Source("o", "o", Kind.TEXT, UNTITLED_PASSAGE, "Torley is a town on the river Amsel.")
+    message = reply(request("What is the capital of Norway?", (stated, other)))
+    assert message.answer == "Oslo"
+    assert "Torley" not in message.content
+
+
+@pytest.mark.parametrize("title", ["As of", "2019, the", "The answer"])
+def test_no_answer_is_given_that_its_readers_would_ask_for_again(title: str) -> None:
+    row = Source("t:0", "t", Kind.TABLE, title, "Assets: Total assets; 2019 = $2,664; 2018 = $3,025")
+    given = Reader(EXACT).read(request("What are the total assets?", (row,))).text
+    assert parse_reply(given) is not None
 
 
 def test_the_reasoning_names_its_evidence() -> None:

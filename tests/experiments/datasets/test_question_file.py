@@ -1,4 +1,4 @@
-"""A user's own questions in JSON Lines, CSV and Parquet, and data sets as they lie on the Hugging Face hub."""
+"""A user's own questions in JSON Lines, JSON, CSV and Parquet, and data sets as they lie on the Hugging Face hub."""
 
 import base64
 from collections.abc import Callable
@@ -130,6 +130,44 @@ def test_a_broken_file_is_refused_in_a_line(name: str, content: bytes, says: str
     put(tmp_path / name, content)
     assert name in refused(tmp_path / name)
     assert says in refused(tmp_path / name)
+
+
+def test_questions_may_be_the_array_of_one_file_in_json(tmp_path: Path) -> None:
+    file = tmp_path / "questions.json"
+    put(file, [ASKED, {**ASKED, "question": "Which river?"}])
+    assert [item.question.text for item in items(file)] == ["Which town?", "Which river?"]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b'{"data": [{"question": "Which?", "answer": "Oslo"}]}', "expected a JSON array with one object at least"),
+        (b'[{"question": "Which?", "answer": "Oslo"}, 3]', "object 2: "),
+        (b'[{"question": "Which?", "answer": "Oslo"}, {"quest', "after 1 times object: broken JSON"),
+    ],
+)
+def test_any_other_json_is_refused_in_a_line(content: bytes, says: str, tmp_path: Path) -> None:
+    file = tmp_path / "questions.json"
+    file.write_bytes(content)
+    assert says in refused(file)
+
+
+def test_json_next_to_files_of_questions_holds_none(tmp_path: Path) -> None:
+    lines(tmp_path, ASKED)
+    put(tmp_path / "dataset_info.json", {"splits": []})
+    assert len(items(tmp_path)) == 1
+
+
+def test_a_table_with_a_header_alone_has_no_rows(tmp_path: Path) -> None:
+    file = tmp_path / "questions.csv"
+    file.write_text("question,answer\n")
+    assert "is empty below the names of its columns" in refused(file)
+
+
+def test_blank_lines_may_come_before_a_header(tmp_path: Path) -> None:
+    file = tmp_path / "questions.csv"
+    file.write_text("\n\nquestion,answer\n\nWhich town?,Oslo\n")
+    assert [item.gold for item in items(file)] == [("Oslo",)]
 
 
 def test_a_field_that_maps_to_no_column_is_named_with_the_nearest(tmp_path: Path) -> None:
