@@ -44,7 +44,11 @@ _ANSWER_LINE = re.compile(
     r"[\s>*_#•-]{0,8}+(?:short )?answers?(?P<number>\s?#?\d{1,2})?[*_]{0,3}\s?[:：][*_]{0,3}\s?(?P<answer>.*)",
     re.IGNORECASE,
 )
-_CITED = pattern(r"\s*(?:\s[#←]\s.*|//\s.*|\s\((?:\d|<remarks.origin>\b)[^()|]*\)|\s?\[\d[^\[\]|]*\])\s*[.;]?$")
+# A number in brackets behind a bar is a part: accounts write a negative amount so.
+_CITED = pattern(
+    r"\s*(?:\s[#←]\s.*|//\s.*|(?<![|｜])\s\(\d[^()|]*\)|\s\(<remarks.origin>\b[^()|]*\)|\s?\[\d[^\[\]|]*\])"
+    r"\s*[.;]?$"
+)
 _BRACKETED = re.compile(r"\A[(<\[{⟨]([^()<>\[\]{}⟨⟩]*)[)>\]}⟩]\Z")
 _ITEMS = {
     Value.TEXT: re.compile(r"(.+)"),

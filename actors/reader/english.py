@@ -169,8 +169,8 @@ def name_spans(text: str) -> list[tuple[str, int, int]]:
                 continue
             start += len(first_word) + 1
             name = rest
-        # Numbers are no names, in digits or in words.
-        if not name.isdigit() and name.lower() not in NUMBERS:
+        # Numbers are no names, in digits or in words, nor is `None of them`.
+        if not name.isdigit() and name.lower() not in NUMBERS and name not in ("None", "Nothing"):
             spans.append((name, start, match.end()))
     return spans
 

@@ -11,12 +11,13 @@ from operator import attrgetter
 
 from actors.messages import Field, FieldKind, NodeType, Value
 from actors.prompting.safe_text import one_line
-from actors.reader.english import PICTURE_WORDS, content_stems, name_spans, normal_name, stem
+from actors.reader.english import PICTURE_WORDS, content_stems, cut_to_tokens, name_spans, normal_name, stem
 from actors.reader.findings import Findings
 from actors.reader.question import parts
 from actors.reader.statements import NOTHING, Statement
 
 SENTENCES = 4  # of a text
+TEXT_TOKENS = 160  # of a text; a form with two of them fits into a reply of 512 tokens
 MOST_VALUES = 8  # of a field that sets no number
 RELATION_WORDS = 6  # at most, between two names
 KEPT = 0.6  # share of the best candidate's value, for another one to be selected too
@@ -214,7 +215,7 @@ def texts(field: Field, findings: Findings) -> list[str]:
             statements = findings.relevant()
             if field.kind is FieldKind.DESCRIPTION:
                 statements = list(filter(attrgetter("seen"), statements))
-            return [sentences(statements[:SENTENCES]) or NOTHING]
+            return [cut_to_tokens(sentences(statements[:SENTENCES]), TEXT_TOKENS) or NOTHING]
         case FieldKind.SUB_QUESTION if field.many:
             return list(parts(findings.question))
         case FieldKind.QUERY | FieldKind.SUB_QUESTION if field.optional and findings.suffices:

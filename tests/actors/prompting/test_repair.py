@@ -185,6 +185,21 @@ async def test_an_optional_list_that_is_said_to_be_empty_or_left_out_needs_no_re
 
 
 @pytest.mark.parametrize(
+    ("said", "read_as"),
+    [
+        ("EBIT | 2019 | (2,252)", "EBIT | 2019 | (2,252)"),
+        ("EBIT | change | (174%).", "EBIT | change | (174%)"),
+        ("bridge | over | water (2)", "bridge | over | water"),
+        ("bridge | over | water [3]", "bridge | over | water"),
+    ],
+)
+async def test_a_number_in_brackets_is_a_part_of_a_triple_or_the_source_of_one(said: str, read_as: str) -> None:
+    message, asked = await taken(DRAW, f"Enough: yes\nTriple: {said}")
+    assert message.values("Triple") == (read_as,)
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize(
     ("repair", "triples"), [("Triple: bridge | over | water", ("bridge | over | water",)), ("Triple: none", ())]
 )
 async def test_an_optional_list_that_cannot_be_read_is_asked_for_again(repair: str, triples: tuple[str, ...]) -> None:

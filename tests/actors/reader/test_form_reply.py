@@ -338,6 +338,13 @@ def test_an_input_that_says_that_nothing_was_found_is_no_statement() -> None:
     assert message.values("Thought") == (NOTHING,)
 
 
+def test_long_sentences_leave_room_for_the_fields_behind_them() -> None:
+    long = Source("p", "p", Kind.TEXT, "Night Harbour", f"Night Harbour was directed by {'very ' * 400}old Paul Venn.")
+    message = do(ASKED, "Thought", "Summary", "Answer", evidence=(long,))
+    assert [name for name, _ in message.fields][:2] == ["Thought", "Summary"]
+    assert message.status is Status.OK
+
+
 def test_a_no_among_the_inputs_is_a_statement() -> None:
     candidates = (InputLine(FieldKind.CANDIDATE, "no", 1),)
     message = do("Is Torley a village?", "Thought", inputs=candidates, evidence=())
