@@ -11,12 +11,13 @@ from typing import Any
 
 from actors.messages import Completion, Field, FieldKind, Message, Question, Turn, Value
 from actors.prompting.field_values import read_values, value_and_rest
-from actors.prompting.form import FieldFault, FieldText, Form, Outcome, Values, form_of, is_long, still_asked
-from actors.prompting.plain_value import SENTENCE_ENDS, THE_ANSWER_IS, answer_last, takes_nothing_back
+from actors.prompting.form import FieldFault, FieldText, Form, Outcome, Values, form_of, is_long, letters, still_asked
+from actors.prompting.plain_value import SENTENCE_ENDS, THE_ANSWER_IS, answer_last, plain, takes_nothing_back
 from actors.prompting.reply_fields import field_in_sentences, find_fields
 from actors.prompting.safe_text import one_line
 
 _CUT_OFF = "the reply was too long and was cut off there"
+_LISTED_CHOICE = re.compile(r"^[ \t]{0,8}\((?P<letter>[A-Z])\) (?P<text>\S.{0,400})$", re.MULTILINE)
 _AFTER_SHARE = re.compile(r"\d\s?%?[^\w(]{0,8}[.;!?–—-]\s+(\w.*)")
 
 
@@ -118,6 +119,10 @@ def read(form: Form, text: str, cut_off: bool = False, full_form: Form | None = 
             if field.many:
                 outcomes[field.name] = FieldFault(field, "the form is filled in twice")
     outcomes |= taken_back(field_texts, form.choices, outcomes)
+    if renames_choices(text, form.choices):
+        for field in form.fields:
+            if field.value is Value.ANSWER and outcomes[field.name]:
+                outcomes[field.name] = FieldFault(field, "the reply lists the choices under other letters")
 
     is_any_read = any(isinstance(outcome, tuple) for outcome in outcomes.values())
     is_reached = True
@@ -137,6 +142,17 @@ def read(form: Form, text: str, cut_off: bool = False, full_form: Form | None = 
             for value in outcome or ():
                 values.append((field.name, value))
     return Reading(tuple(values), tuple(faults), preamble)
+
+
+def renames_choices(text: str, choices: tuple[str, ...]) -> bool:
+    """True for a reply that lists a choice under another one's letter, so that no letter in it is certain."""
+    choice_by_letter = dict(zip(letters(choices), map(plain, choices), strict=True))
+    for listed in _LISTED_CHOICE.finditer(text) if choices else ():
+        choice = plain(listed["text"])
+        own_choice = choice_by_letter.get(listed["letter"])
+        if choice != own_choice and choice in choice_by_letter.values():
+            return True
+    return False
 
 
 def read_field(field: Field, field_texts: Sequence[FieldText], choices: tuple[str, ...]) -> Outcome:

@@ -185,6 +185,14 @@ def test_a_sentence_about_the_answer_is_neither_one_nor_a_lack_unless_it_says_so
     assert ("asked again" if message is None else message.answer) == answer
 
 
+def test_no_letter_counts_in_a_reply_that_lists_the_choices_under_other_letters() -> None:
+    listed = "(A) red ball\n(B) {}\n(C) {}\n\n## Answer\nThe answer is: (C)"
+    as_asked = parse_reply(listed.format("blue ball", "Green"), CHOICES)
+    assert as_asked is not None
+    assert as_asked.answer == "Green"
+    assert parse_reply(listed.format("Green", "blue ball"), CHOICES) is None
+
+
 def test_a_form_s_own_description_is_no_value() -> None:
     draft = Field(FieldKind.ANSWER, "the draft, in as few words as possible", value=Value.ANSWER)
     assert read(Form((draft,)), "Answer: The draft, in as few words as possible, or unknown").values == ()
