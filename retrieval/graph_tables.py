@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from actors.messages import Kind, Source, Triple
+from actors.messages import UNTITLED, Kind, Source, Triple
 from retrieval.built_folder import Marks, connect, write_table
 from retrieval.embed import VECTOR, Encoder, folded, well_formed
 from retrieval.index import BATCH_ROWS, Waiting, add_indexes, vector_column, vector_type
@@ -20,7 +20,7 @@ from retrieval.triple_rules import distinct, of_caption, of_passage, of_row
 Counted = Callable[[str, Iterable[Any], int | None], Iterator[Any]]
 
 LAYOUT = "1"
-RULES = "3"  # changes with the result of the rules, so that graphs by other rules are not reused
+RULES = "4"  # changes with the result of the rules, so that graphs by other rules are not reused
 TRIPLES = "triples"
 ENTITIES = "entities"
 
@@ -144,7 +144,7 @@ class _Graph:
             else:
                 extracted = list(self._extraction.of(source))
             # A source's entity: the title of a passage or picture, the subject of a row.
-            name = source.title
+            name = "" if source.title in UNTITLED else source.title
             if source.kind is Kind.TABLE:
                 name = extracted[0].head if extracted else ""
             key = entity_key(name)

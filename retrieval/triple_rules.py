@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
+from actors.messages import UNTITLED
+
 Edge = tuple[str, str, str]  # head, relation, tail
 Span = tuple[int, int]
 
@@ -78,7 +80,7 @@ _CELL = re.compile(r"^\s*(?P<header>[^=:]{1,60}?)\s*[=:]\s*(?P<value>.+?)\s*$")
 
 
 def of_row(title: str, text: str) -> Iterator[Edge]:
-    """Extracts a table row: its name with its table, then with each header and value.
+    """Extracts a table row: its name with its table, if that has a title, then with each header and value.
 
     The name is the first part without a header, or else the first value that is no number.
     """
@@ -98,7 +100,7 @@ def of_row(title: str, text: str) -> Iterator[Edge]:
     page, dash, table = title.rpartition(" - ")
     if dash:
         yield name, f"{LISTED} {table} of", page
-    else:
+    elif title not in UNTITLED:
         yield name, LISTED, title
     for header, value in cells:
         yield name, header, value

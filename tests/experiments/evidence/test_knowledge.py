@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from actors.errors import StoreError
-from actors.messages import Kind, Question, Source, Triple
+from actors.messages import UNTITLED_PASSAGE, UNTITLED_TABLE, Kind, Question, Source, Triple
 from experiments.datasets.item import Item
 from experiments.datasets.scienceqa import ScienceQa
 from experiments.evidence.evidence import Evidence
@@ -120,6 +120,19 @@ def test_a_row_goes_by_its_first_name_and_a_caption_names_what_is_seen() -> None
 def test_a_heading_is_nobody_that_a_pronoun_could_stand_for() -> None:
     asked = Source("s", "s", Kind.TEXT, "Designing experiments", "Chloe skips rocks. She looks at the river.")
     assert all(triple.head != "Designing experiments" for triple in triples_of(asked))
+
+
+def test_the_title_of_an_untitled_source_names_no_entity(tmp_path: Path) -> None:
+    untitled = (
+        Source("p1", "p1", Kind.TEXT, UNTITLED_PASSAGE, "Ana Brix was born in Warsaw."),
+        Source("t1:0", "t1", Kind.TABLE, UNTITLED_TABLE, "Year = 1971; Title = Amber Valley"),
+    )
+    graph = KnowledgeGraph.open(Store.open(tmp_path, lambda: iter(untitled), LexicalEncoder()))
+    assert graph.neighbours("Ana Brix")
+    assert graph.neighbours("Amber Valley")
+    for title in (UNTITLED_PASSAGE, UNTITLED_TABLE):
+        assert not graph.neighbours(title)
+        assert not graph.entity(title)
 
 
 def test_keywords_find_the_edges_of_the_nearest_entities_and_themes_those_of_a_relation(graph: KnowledgeGraph) -> None:
