@@ -144,8 +144,9 @@ class QuestionFile(Benchmark):
             names += [f"data/{path.name}" for path in folder.files("data")]
             for split in SPLITS:
                 names += [f"{split}/{path.name}" for path in folder.files(split) if path.stem == METADATA]
+        arrays = [name for name in names if name.endswith(ARRAY)]
         # Next to files of questions, others in JSON describe them.
-        names = [name for name in names if name.endswith(SUFFIXES)] or [name for name in names if name.endswith(ARRAY)]
+        names = [name for name in names if name.endswith(SUFFIXES)] or arrays
         if not names:
             folders = ", ".join(folder.folders()) or "none"
             raise UserError(f"{root} has no file of questions: expected {self.release}. Folders in it: {folders}")

@@ -228,12 +228,12 @@ def read_items(path: Path, layout: TypeAdapter[T], noun: str) -> Iterator[tuple[
 
 def _unbroken(values: Iterator[tuple[Any, Any]], path: Path, noun: str) -> Iterator[tuple[Any, Any]]:
     """Yields names and values of a JSON file. Raises UserError where it is broken, and where values are too deep."""
-    whole = 0
+    values_read = 0
     try:
         for name, value in values:
             check_nesting(value)
             yield name, value
-            whole += 1
+            values_read += 1
     except UnicodeDecodeError:
         raise
     # Besides ijson's own: limits of nesting (a MemoryError in its C code) and of the digits of a number.
@@ -241,8 +241,8 @@ def _unbroken(values: Iterator[tuple[Any, Any]], path: Path, noun: str) -> Itera
         message = error.args[0] if error.args else ""
         reason = repr(message).partition("\\n")[0]
         raise UserError(
-            f"{path}, after {whole:,} times {noun}: broken JSON ({reason}); the file may be truncated, download it "
-            "again"
+            f"{path}, after {values_read:,} times {noun}: broken JSON ({reason}); the file may be truncated, "
+            "download it again"
         ) from None
 
 

@@ -10,6 +10,7 @@ from experiments.analysis.arrow_tables import results
 from experiments.analysis.run_notes import inconclusive
 from experiments.config.config import may_change
 from experiments.config.saved import read, save
+from experiments.records.recorder import RunFolder
 from experiments.records.trials import RESULTS, TRIALS, TrialResult, read_results
 from experiments.sweeps.expansion import Sweep, Trial
 
@@ -70,12 +71,14 @@ def add_trials_run_alone(
 ) -> None:
     """Adds the results of trials that were run by themselves, and their names to those of the finished trials.
 
-    One about which nothing is concluded, as questions failed, is no result: the sweep runs it again.
+    One about which nothing is concluded, as questions failed, is no result: the sweep runs it again. It also ends a
+    trial that was killed after metrics.json and before its report, the last file.
     """
     for trial in trials:
         if trial.name in finished:
             continue
-        metrics = results(folder / TRIALS / trial.name / "metrics.json")
-        if metrics and not inconclusive(metrics):
+        run = RunFolder(folder / TRIALS / trial.name)
+        metrics = results(run.path / "metrics.json")
+        if metrics and run.report.is_file() and not inconclusive(metrics):
             add_result(TrialResult(trial.name, trial.values, trial.seed, metrics))
             finished.add(trial.name)

@@ -188,6 +188,26 @@ def test_trials_that_were_run_by_themselves_are_results_of_the_sweep(tmp_path: P
     assert json.loads((folder / "sweep.json").read_text())
 
 
+def test_a_trial_that_was_killed_before_its_report_gets_one(tmp_path: Path) -> None:
+    words = ["methods=[single]", "data.limit=1", "runtime=inline", "wandb.mode=disabled", "figures=false"]
+    words += ["sweep.seeds=2", "sweep.start=false", f"output={tmp_path}"]
+    assert main(["experiment=mmqa_prune", *words]) == 0
+    folder = run_folder(tmp_path)
+    killed, _ = sorted((folder / TRIALS).iterdir())
+    assert main([f"resume={killed}"]) == 0
+    report = killed / "report.html"
+    report.unlink()
+    (killed / "agents.jsonl").unlink()
+    scores = (killed / "scores.jsonl").read_bytes()
+
+    sweep = plan_sweep(load([f"resume={folder}", "sweep.start=true"]))
+    assert run_sweep(sweep, RunFolder(folder))
+
+    assert report.is_file()
+    assert (killed / "agents.jsonl").is_file()
+    assert (killed / "scores.jsonl").read_bytes() == scores
+
+
 def result(name: str, **more: Any) -> TrialResult:
     return TrialResult(name, {"topology.rounds": 2}, 0, {"methods": {}}, **more)
 
