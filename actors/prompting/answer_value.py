@@ -12,9 +12,9 @@ from actors.prompting.plain_value import (
     PLACEHOLDER,
     bare,
     is_blank,
-    is_nothing,
     option_named,
     plain,
+    says_nothing,
     split_support,
     unwrapped,
 )
@@ -90,7 +90,7 @@ def read_answer(field: Field, value: str, choices: tuple[str, ...]) -> Values | 
         return (choice,)
 
     # The form of an answer that may be left out offers `none`; `no` may be meant as an answer.
-    if field.optional and is_nothing(text) and plain(text) != "no":
+    if field.optional and says_nothing(text):
         return ()
     is_declined = unknown and not plain(text).startswith(tuple(f"{spelling} " for spelling in options))
     # `The answer rests on facts, not on opinions.` denies something else.

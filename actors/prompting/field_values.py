@@ -20,6 +20,7 @@ from actors.prompting.plain_value import (
     is_nothing,
     option_named,
     plain,
+    says_nothing,
     stated_share,
     unwrapped,
 )
@@ -176,7 +177,7 @@ def states_none(field: Field, text: str) -> bool:
     """True for `none` in some words, and for a text that only states that nothing is known."""
     if field.optional and field.value is Value.TEXT and is_unstated(text):
         return True
-    return is_nothing(text) and (field.optional or plain(text) != "no")
+    return says_nothing(text) or (field.optional and is_nothing(text))
 
 
 def list_items(field_text: FieldText) -> list[str]:

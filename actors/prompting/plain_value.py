@@ -152,6 +152,11 @@ def is_nothing(text: str) -> bool:
     return _NOTHING.fullmatch(text.strip(" .!*_`\"':;,")) is not None
 
 
+def says_nothing(text: str) -> bool:
+    """True as `is_nothing`, except for `no`, which may be an answer."""
+    return is_nothing(text) and plain(text) != "no"
+
+
 def option_named(value: str, spellings: Mapping[str, str | None]) -> str | None:
     """Returns the option that a value names, with nothing behind it but what it rests on.
 

@@ -146,8 +146,10 @@ def read(form: Form, text: str, cut_off: bool = False, full_form: Form | None = 
 
 def renames_choices(text: str, choices: tuple[str, ...]) -> bool:
     """True for a reply that lists a choice under another one's letter, so that no letter in it is certain."""
+    if not choices:
+        return False
     choice_by_letter = dict(zip(letters(choices), map(plain, choices), strict=True))
-    for listed in _LISTED_CHOICE.finditer(text) if choices else ():
+    for listed in _LISTED_CHOICE.finditer(text):
         choice = plain(listed["text"])
         own_choice = choice_by_letter.get(listed["letter"])
         if choice != own_choice and choice in choice_by_letter.values():

@@ -248,7 +248,7 @@ def fields_of_part(text: str, names: Labels, cut_off: bool) -> list[FieldText]:
     partial = mended(text, cut_off)
     field_texts = fields_of(partial, names)
     if cut_off and field_texts:
-        # A string with its closing quote is whole: a further line says that the reply was cut off behind it.
+        # A string with its closing quote is whole. The empty line after it tells that the reply was cut off later.
         last_key = next(reversed(partial))
         closed = mended(text, cut_off=False)
         if isinstance(partial[last_key], str) and closed.get(last_key) == partial[last_key]:

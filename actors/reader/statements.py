@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 
 from actors.messages import UNTITLED, FieldKind, InputLine
-from actors.prompting.plain_value import is_nothing, plain
+from actors.prompting.plain_value import says_nothing
 from actors.prompting.safe_text import one_line
 from actors.reader.english import features, name_spans, normal_name, sentences
 
@@ -58,10 +58,13 @@ class Statement:
 def read_statement(source: str, title: str, text: str, seen: bool = False, trust: float = 1.0) -> Statement:
     """Makes a statement with its stems and its names: title, cell values, capitalised spans."""
     cells = () if seen else cells_of(text)
-    # An answer is never the title of an untitled source, and two such sources are not linked by it.
-    spellings = [] if title in UNTITLED else [title]
+    spellings: list[str] = []
+    # The title of an untitled source names nothing, and links it to no other one.
+    if title not in UNTITLED:
+        spellings.append(title)
+        if cells:
+            spellings += title.split(" - ")
     if cells:
-        spellings += title.split(" - ")
         spellings += map(itemgetter(1), cells)
     spellings += map(itemgetter(0), name_spans(text))
 
@@ -116,8 +119,7 @@ def second_hand(speaker: str, content: str, fields: Sequence[tuple[str, str]], t
 def statements_in(source: str, text: str, trust: float = 1.0) -> list[Statement]:
     """Returns the statements of a line: a triple, or sentences. The text before the last colon is their title."""
     text = text.replace(NOTHING, "").strip()
-    # `nothing found`. A `no` may be an answer.
-    if is_nothing(text) and plain(text) != "no":
+    if says_nothing(text):
         return []
     parts = list(map(str.strip, text.split(" | ")))
     if len(parts) == 3:

@@ -8,13 +8,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.agents.roles import DECISION, TEXTUAL, VISUAL
-from actors.messages import UNTITLED_PASSAGE, Heard, Kind, Message, Modality, Question, Request, Role, Source, Turn
+from actors.messages import (
+    UNTITLED_PASSAGE,
+    UNTITLED_TABLE,
+    Heard,
+    Kind,
+    Message,
+    Modality,
+    Question,
+    Request,
+    Role,
+    Source,
+    Turn,
+)
 from actors.prompting import prompt
 from actors.prompting.prompt import build_request
 from actors.prompting.reply import parse_reply
 from actors.reader.english import count_tokens
 from actors.reader.perception import PICTURE_TOKENS
 from actors.reader.reader import Reader, ReaderSettings
+from actors.reader.statements import read_statement
 from actors.settings import AgentSettings
 
 EXACT = ReaderSettings(skill=1.0, noise=0.0)
@@ -132,6 +145,12 @@ def test_the_title_of_an_untitled_source_is_no_answer_and_no_link() -> None:
     message = reply(request("What is the capital of Norway?", (stated, other)))
     assert message.answer == "Oslo"
     assert "Torley" not in message.content
+
+
+def test_the_title_of_an_untitled_table_is_no_name_of_its_rows() -> None:
+    row = read_statement("1", UNTITLED_TABLE, "Film = Paper Moon; Year = 1995")
+    assert row.names_thing("paper moon")
+    assert not row.names_thing("table")
 
 
 @pytest.mark.parametrize("title", ["As of", "2019, the", "The answer"])
