@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from actors.messages import Request, Value
 from actors.models import ModelResponse
-from actors.prompting.answer_value import is_unfounded
+from actors.prompting.answer_value import is_unfounded, repeats
 from actors.prompting.form import FieldFault, Form, quoted
-from actors.prompting.prompt import REPLY_FORM, repair_request
+from actors.prompting.prompt import grounds_and_framing, repair_request
 from actors.prompting.reply import Reading, read_completion
 
 ChangeRequest = Callable[[Request], Request]
@@ -40,12 +40,20 @@ def founded(reading: Reading | None, form: Form, request: Request) -> Reading | 
     """
     if reading is None or form.choices or any(picture.image is not None for picture in request.images):
         return reading
-    own_text = request.own.partition(REPLY_FORM)[0]
-    prompt = "\n".join([request.shared, own_text, *(picture.text for picture in request.images)])
+
+    grounds, framing = grounds_and_framing(request)
     for field in form.fields:
+        if field.value is not Value.ANSWER:
+            continue
+
         answer = dict(reading.values).get(field.name, "")
-        if field.value is Value.ANSWER and is_unfounded(answer, prompt):
-            fault = FieldFault(field, f"{quoted(answer)} has no word of the question or of the evidence")
+        reason = ""
+        if repeats(answer, framing):
+            reason = "repeats words about the turn"
+        elif is_unfounded(answer, grounds):
+            reason = "has no word of the question or of the evidence"
+        if reason:
+            fault = FieldFault(field, f"{quoted(answer)} {reason}")
             values = tuple(value for value in reading.values if value != (field.name, answer))
             reading = replace(reading, values=values, faults=(*reading.faults, fault))
     return reading

@@ -25,7 +25,7 @@ _MOST_WORDS = 40  # of a statement that an answer is not known; a longer text is
 _LETTERS_OF_A_NAME = 3  # at least; shorter words are in every prompt
 _WORDS_IN_PLACE = 3  # at most, of a statement in place of a text
 _WORDS_IN_BRACKETS = 12  # at most, of such a statement
-_WORDS_OF_FORM = 5  # in a row, by which a copy of the form is known
+_WORDS_IN_A_ROW = 5  # by which a copy is known
 # An offer of help, and a confidence.
 _BEHIND = pattern(r"(?<=[.!?])\s+" + OFFER.pattern + r"|[\s,;.|]{0,4}\(\s?confidence:?\s[^()]{1,20}\)\Z")
 _LEAD_IN = re.compile(
@@ -110,6 +110,12 @@ def is_answer(text: str) -> bool:
     return isinstance(values, tuple) and len(values) > 0
 
 
+def repeats(answer: str, text: str) -> bool:
+    """True where an answer has several words in a row of a text."""
+    runs = set(_runs_of_words(answer))
+    return bool(runs) and not runs.isdisjoint(_runs_of_words(text))
+
+
 def repeats_form(value: str) -> bool:
     """True where a value has several words in a row of the form's descriptions of an answer: `<the answer itself in as
     many words as possible, or unknown>`. Its `unknown` states nothing."""
@@ -124,8 +130,8 @@ def _runs_of_form() -> frozenset[str]:
 
 def _runs_of_words(text: str) -> Iterator[str]:
     text_words = _words_of(text.casefold())
-    for start in range(len(text_words) - _WORDS_OF_FORM + 1):
-        yield " ".join(text_words[start : start + _WORDS_OF_FORM])
+    for start in range(len(text_words) - _WORDS_IN_A_ROW + 1):
+        yield " ".join(text_words[start : start + _WORDS_IN_A_ROW])
 
 
 @lru_cache(maxsize=1024)
@@ -162,11 +168,11 @@ def _has_unknown(answer: str) -> bool:
     return "u" in _kinds_of(_words_of(answer)).casefold()
 
 
-def is_unfounded(answer: str, prompt: str) -> bool:
+def is_unfounded(answer: str, grounds: str) -> bool:
     """True where an answer denies or requests something (`no comment`, `Which club do you mean?`), and has no word of
-    its prompt."""
+    the grounds in its prompt."""
     if answer.endswith("?"):
-        return plain(answer) not in plain(prompt)
+        return plain(answer) not in plain(grounds)
     answer_words = _words_of(_OF_THE_WORLD.sub("", answer[: 20 * _MOST_WORDS]))
     kinds = _kinds_of(answer_words)
     if len(kinds) < 2 or not _DENIES.search(kinds) or _is_title(kinds):
@@ -175,7 +181,7 @@ def is_unfounded(answer: str, prompt: str) -> bool:
     for word, kind in zip(answer_words, kinds.casefold(), strict=True):
         if kind in "xfsbo" and len(word) >= _LETTERS_OF_A_NAME:
             names.add(word.casefold())
-    return names.isdisjoint(_words_of(prompt.casefold()))
+    return names.isdisjoint(_words_of(grounds.casefold()))
 
 
 def _words_of(text: str) -> list[str]:

@@ -12,6 +12,7 @@ from actors.messages import (
     Completion,
     Field,
     FieldKind,
+    Heard,
     Kind,
     Message,
     Modality,
@@ -234,6 +235,7 @@ ASKED = Question(
         ("not a human", True),
         ("a lie", True),
         ("I must decline", True),
+        ("not for one who works alone", True),
         ("requires further study", True),
         ("Which town do you mean?", True),
         ("no parking", False),
@@ -250,6 +252,25 @@ async def test_an_answer_that_denies_or_requests_and_has_no_word_of_the_prompt_i
     replies = [f"Answer: {answer}", "Answer: No Parking"][: 1 + is_asked_again]
     message, _ = await taken(turn, *replies)
     assert message.answer == replies[-1].removeprefix("Answer: ")
+
+
+HEARD = Heard(Message("1/critic", "critic", 1, "It reads: a long row of words.", "words"), 0.333)
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_asked_again"),
+    [
+        ("The weight of each message above, in order: 0.333", True),
+        ("to judge what the others said on its merits", True),
+        ("a long row of words", False),
+    ],
+)
+async def test_an_answer_in_the_words_about_the_turn_is_asked_again(answer: str, is_asked_again: bool) -> None:
+    turn = replace(TURN, question=ASKED, task=None, heard=(HEARD,))
+    replies = [f"Answer: {answer}", "Answer: No Parking"][: 1 + is_asked_again]
+    message, asked = await taken(turn, *replies)
+    assert message.answer == replies[-1].removeprefix("Answer: ")
+    assert ["repeats words about the turn" in repair.correction for repair in asked[1:]] == [True] * is_asked_again
 
 
 async def test_an_answer_that_denies_may_name_what_a_picture_shows(tmp_path: Path) -> None:
