@@ -78,6 +78,7 @@ class Progress:
     def waiting(self, name: str) -> Iterator[None]:
         """Shows a step of unknown length, and how long it has taken, unless it is over within a second."""
         over = threading.Event()
+        whole = threading.Event()
 
         def show() -> None:
             seconds = SHOWN_AFTER_S
@@ -87,12 +88,15 @@ class Progress:
             while not over.wait(PLAIN_EVERY_S):
                 seconds += PLAIN_EVERY_S
                 bar.advance(0, f"{seconds:.0f} s")
-            bar.advance()
+            # An interrupted step is over without being done.
+            if whole.is_set():
+                bar.advance()
 
         thread = threading.Thread(target=show, name=name, daemon=True)
         thread.start()
         try:
             yield
+            whole.set()
         finally:
             over.set()
             thread.join()
