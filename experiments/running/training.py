@@ -51,7 +51,7 @@ class Training:
         self._check_failures()
 
         questions = config.training.questions_per_step
-        samples = self.context.plan.learners[self.learner.method].samples(config.training.samples)
+        samples = self._samples
         course = Course(
             learner=self.learner.learner,
             students=[student.learner for student in self.students],
@@ -70,6 +70,12 @@ class Training:
             with self.context.usage.phase(phase, lambda: speaker.usage):
                 await self._learn(course, stage, self.context.counted(speaker, bar), bar, turns)
             self._check_failures()
+
+    @property
+    def _samples(self) -> int:
+        """Discussions of a question in a step."""
+        learner = self.context.plan.learners[self.learner.method]
+        return learner.samples(self.context.config.training.samples)
 
     @property
     def _everyone(self) -> tuple[RecordedLearner, ...]:
@@ -151,12 +157,10 @@ class Training:
 
     def _report_early_stop(self, stage: int, progress: StageProgress) -> None:
         """Prints how many discussions are saved."""
-        training = self.context.config.training
         method = self.learner.method
-        learner = self.context.plan.learners[method]
-        steps = learner.exploring(stage).steps
-        samples = learner.samples(training.samples)
-        saved = (steps - progress.stopped_after) * training.questions_per_step * samples
+        steps = self.context.plan.learners[method].exploring(stage).steps
+        questions = self.context.config.training.questions_per_step
+        saved = (steps - progress.stopped_after) * questions * self._samples
         ended = f"{method}, stage {stage}: ends after {progress.stopped_after} of {steps} steps"
         line = f"{ended}, {saved:,} discussions fewer"
         log.info(line)

@@ -14,7 +14,7 @@ from topologies.graphs import acyclic, as_wirings
 from topologies.learning.effects import credited_sum, surprise
 from topologies.learning.objective import leave_one_out
 from topologies.learning.sampling import allowed_spatial, allowed_temporal, sample_edges, sample_permutations
-from topologies.wiring import Edges, Floats, Wirings
+from topologies.wiring import Bools, Edges, Floats, Wirings
 
 CHUNK = 4_000  # discussions at once: few enough that their arrays stay in a processor's cache
 LEVELS = 12  # thresholds on the effects that greedy removal tries
@@ -48,9 +48,7 @@ class EffectSums:
         self.on_receiver, self.on_answer, self.squares = torch.zeros(3, agents, agents).double()
         self.half = torch.full((1, agents, agents), 0.5)
 
-    def add(
-        self, drawn_edges: np.ndarray, allowed_edges: np.ndarray, receiver_credit: Tensor, answer_credit: Tensor
-    ) -> None:
+    def add(self, drawn_edges: Bools, allowed_edges: Bools, receiver_credit: Tensor, answer_credit: Tensor) -> None:
         """Adds discussions: the drawn and allowed edges, and credits [k, rounds, receiver]."""
         surprises = surprise(torch.from_numpy(drawn_edges), torch.from_numpy(allowed_edges), self.half)
         self.on_receiver += credited_sum(surprises, receiver_credit).sum(0)
@@ -63,13 +61,52 @@ class EffectSums:
         return quotients
 
 
+class DiscussionSums:
+    """Sums over randomised discussions of a team of `agents`, of whose questions each has `samples`."""
+
+    def __init__(self, agents: int, samples: int) -> None:
+        self._samples = samples
+        self._kinds = Edges(EffectSums(agents), EffectSums(agents))
+        self._receiver_variances: list[float] = []
+        self._answer_variances: list[float] = []
+
+    def add(
+        self, drawn: Edges[Bools], allowed: Edges[Bools], scores: Tensor, utilities: Tensor, index: Tensor
+    ) -> Tensor:
+        """Adds discussions, and returns the credit of their utilities, shape [k].
+
+        drawn, allowed: edges, [k, rounds, sender, receiver]. scores: of turns, [k, rounds, agent]. utilities: of final
+        answers, [k]. index: the question of each discussion, [k].
+        """
+        # Credit is relative to the question's other discussions, so hard questions do not add noise.
+        receiver_credit = leave_one_out(scores, index)
+        utility_credit = leave_one_out(utilities, index)
+        answer_credit = utility_credit[:, None, None].expand_as(receiver_credit)
+        for sums, drawn_edges, allowed_edges in zip(self._kinds, drawn, allowed, strict=True):
+            sums.add(drawn_edges, allowed_edges, receiver_credit, answer_credit)
+        self._receiver_variances.append(float(receiver_credit.double().square().mean()))
+        self._answer_variances.append(float(utility_credit.double().square().mean()))
+        return utility_credit
+
+    def truth(self, discussions: int, readers: Floats) -> Truth:
+        # A score's distance from the mean of the question's others varies by that mean as well.
+        own_share = 1 - 1 / self._samples
+        return Truth(
+            on_receiver=Edges(*(kind.effects(kind.on_receiver) for kind in self._kinds)),
+            on_answer=Edges(*(kind.effects(kind.on_answer) for kind in self._kinds)),
+            readers=readers,
+            tosses=Edges(*(kind.squares.numpy() for kind in self._kinds)),
+            discussions=discussions,
+            receiver_variance=own_share * float(np.mean(self._receiver_variances)),
+            answer_variance=own_share * float(np.mean(self._answer_variances)),
+        )
+
+
 def true_effects(team: OpinionTeam, discussions: int) -> Truth:
     """Estimates effects from randomised discussions; the standard error is about 1 / sqrt(discussions), or less."""
-    sums = Edges(EffectSums(team.agents), EffectSums(team.agents))
+    sums = DiscussionSums(team.agents, PER_QUESTION)
     reader_products = torch.zeros(team.agents).double()
     reader_squares = torch.zeros(team.agents).double()
-    receiver_variances = []
-    answer_variances = []
     chunks = max(1, round(discussions / CHUNK))
     for chunk in range(chunks):
         questions = team.questions(CHUNK // PER_QUESTION, "truth", chunk)
@@ -77,31 +114,13 @@ def true_effects(team: OpinionTeam, discussions: int) -> Truth:
         index = torch.arange(CHUNK) // PER_QUESTION
         wirings = random_wirings(team, CHUNK, chunk)
         scores, utilities = team.discuss(questions, index, wirings)
-
-        # Credit is relative to the question's other discussions, so hard questions do not add noise.
-        receiver_credit = leave_one_out(scores, index)
-        utility_credit = leave_one_out(utilities, index)
-        answer_credit = utility_credit[:, None, None].expand_as(receiver_credit)
-        sums.spatial.add(wirings.spatial, wirings.allowed.spatial, receiver_credit, answer_credit)
-        sums.temporal.add(wirings.temporal, wirings.allowed.temporal, receiver_credit, answer_credit)
+        drawn = Edges(wirings.spatial, wirings.temporal)
+        utility_credit = sums.add(drawn, wirings.allowed, scores, utilities, index)
         # As in `surprise`: drawn or not (1 or 0), minus the probability 0.5.
         reading = torch.from_numpy(wirings.decision).double() - 0.5
         reader_products += utility_credit.double() @ reading
         reader_squares += (reading**2).sum(0)
-        receiver_variances.append(float(receiver_credit.double().square().mean()))
-        answer_variances.append(float(utility_credit.double().square().mean()))
-
-    # A score's distance from the mean of the question's others varies by that mean as well.
-    own_share = 1 - 1 / PER_QUESTION
-    return Truth(
-        on_receiver=Edges(*(kind.effects(kind.on_receiver) for kind in sums)),
-        on_answer=Edges(*(kind.effects(kind.on_answer) for kind in sums)),
-        readers=(reader_products / reader_squares).numpy(),
-        tosses=Edges(*(kind.squares.numpy() for kind in sums)),
-        discussions=chunks * CHUNK,
-        receiver_variance=own_share * float(np.mean(receiver_variances)),
-        answer_variance=own_share * float(np.mean(answer_variances)),
-    )
+    return sums.truth(chunks * CHUNK, (reader_products / reader_squares).numpy())
 
 
 def random_wirings(team: OpinionTeam, k: int, draw: int, chances: Sequence[float] = (0.5, 0.5, 0.5)) -> Wirings:

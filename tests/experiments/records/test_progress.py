@@ -114,8 +114,13 @@ def test_a_long_step_shows_that_it_is_under_way_and_a_short_one_nothing(monkeypa
 def test_a_step_that_fails_is_not_shown_as_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress_module, "SHOWN_AFTER_S", 0.01)
     screen = io.StringIO()
-    with Progress(Console(file=screen)) as progress, pytest.raises(KeyboardInterrupt), progress.waiting("indexing"):
-        time.sleep(0.3)
-        raise KeyboardInterrupt
+
+    def interrupted(progress: Progress) -> None:
+        with progress.waiting("indexing"):
+            time.sleep(0.3)
+            raise KeyboardInterrupt
+
+    with Progress(Console(file=screen)) as progress, pytest.raises(KeyboardInterrupt):
+        interrupted(progress)
     assert screen.getvalue().startswith("indexing: 0/1, ")
     assert "indexing: 1/1" not in screen.getvalue()

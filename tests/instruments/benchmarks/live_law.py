@@ -23,9 +23,8 @@ from experiments.jobs import plan_of
 from experiments.records.recorder import RunFolder
 from experiments.running.inputs import open_dataset, training_items
 from experiments.running.recorded_learner import score_step
-from experiments.studies.planted.truth import EffectSums, Truth
+from experiments.studies.planted.truth import DiscussionSums, Truth
 from experiments.studies.scaling.scaled_team import auc_of_liars, law
-from topologies.learning.objective import leave_one_out
 from topologies.wiring import Bools, Edges
 
 STAGE = 1
@@ -51,39 +50,22 @@ def live_effects(run: RunFolder, graph: RunFolder, cache: Path) -> Truth:
     items = {item.question.id: item for item in chain.from_iterable(training_items(plan, dataset, STAGE))}
     traces = list(graph.traces(f"train-{STAGE}"))
     agents = len(traces[0].agents)
-    sums = Edges(EffectSums(agents), EffectSums(agents))
-    receiver_squares: list[float] = []
-    answer_squares: list[float] = []
     samples = plan.learners[graph.name].samples(config.training.samples)
+    sums = DiscussionSums(agents, samples)
 
     for question, group in groupby(traces, key=lambda trace: trace.question):
         discussions = list(group)
         scores = score_step(plan, dataset, [items[question]], discussions)
         if len(discussions) != samples or np.isnan(scores.utilities).any():
             raise SystemExit(f"{run.path}: {question} has failed or missing discussions")
-        index = torch.zeros(samples, dtype=torch.long)
         # Of `turns`, the agents of the team alone: the decision agent hears by other edges.
-        receiver_credit = leave_one_out(torch.from_numpy(scores.turns[:, :, :agents]), index)
-        utility_credit = leave_one_out(torch.from_numpy(scores.utilities), index)
-        answer_credit = utility_credit[:, None, None].expand_as(receiver_credit)
+        turn_scores = torch.from_numpy(scores.turns[:, :, :agents])
         wirings = [matrices(trace, config.topology.rounds) for trace in discussions]
-        for kind, kind_sums in enumerate(sums):
-            drawn = np.stack([edges[kind] for edges, _ in wirings])
-            allowed = np.stack([edges[kind] for _, edges in wirings])
-            kind_sums.add(drawn, allowed, receiver_credit, answer_credit)
-        receiver_squares.append(float(receiver_credit.square().mean()))
-        answer_squares.append(float(utility_credit.square().mean()))
-
-    own_share = 1 - 1 / samples
-    return Truth(
-        on_receiver=Edges(*(kind.effects(kind.on_receiver) for kind in sums)),
-        on_answer=Edges(*(kind.effects(kind.on_answer) for kind in sums)),
-        readers=np.zeros(agents),
-        tosses=Edges(*(kind.squares.numpy() for kind in sums)),
-        discussions=len(traces),
-        receiver_variance=own_share * float(np.mean(receiver_squares)),
-        answer_variance=own_share * float(np.mean(answer_squares)),
-    )
+        drawn = Edges(*(np.stack([edges[kind] for edges, _ in wirings]) for kind in range(2)))
+        allowed = Edges(*(np.stack([edges[kind] for _, edges in wirings]) for kind in range(2)))
+        index = torch.zeros(samples, dtype=torch.long)
+        sums.add(drawn, allowed, turn_scores, torch.from_numpy(scores.utilities), index)
+    return sums.truth(len(traces), np.zeros(agents))
 
 
 def row(folder: Path, method: str, target: float, cache: Path) -> dict[str, Any]:
