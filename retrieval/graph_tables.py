@@ -20,7 +20,7 @@ from retrieval.triple_rules import distinct, of_caption, of_passage, of_row
 Counted = Callable[[str, Iterable[Any], int | None], Iterator[Any]]
 
 LAYOUT = "1"
-RULES = "4"  # changes with the result of the rules, so that graphs by other rules are not reused
+RULES = "5"  # changes with the result of the rules, so that graphs by other rules are not reused
 TRIPLES = "triples"
 ENTITIES = "entities"
 
@@ -46,12 +46,14 @@ def triples_of(source: Source) -> Iterator[Triple]:
     """Extracts a source's triples by rules, each once, in reading order; ids are the source's with a number."""
     if source.kind is Kind.TABLE:
         edges = of_row(source.title, source.text)
-    elif source.kind is Kind.IMAGE:
+    elif source.kind is Kind.IMAGE and source.title not in UNTITLED:
         edges = of_caption(source.title, source.text)
     else:
+        # Of a picture without a title, the caption is read as a passage.
+        title = "" if source.title in UNTITLED else source.title
         # A heading that the text does not repeat names no thing that a pronoun could refer to.
-        subject = source.title if source.title and source.title in source.text else ""
-        edges = of_passage(source.title, source.text, subject)
+        subject = title if title in source.text else ""
+        edges = of_passage(title, source.text, subject)
     for number, (head, relation, tail) in enumerate(distinct(edges), start=1):
         yield Triple(f"{source.id}#{number}", head, relation, tail, source.id)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from actors.errors import StoreError
-from actors.messages import UNTITLED_PASSAGE, UNTITLED_TABLE, Kind, Question, Source, Triple
+from actors.messages import UNTITLED_PASSAGE, UNTITLED_PICTURE, UNTITLED_TABLE, Kind, Question, Source, Triple
 from experiments.datasets.item import Item
 from experiments.datasets.scienceqa import ScienceQa
 from experiments.evidence.evidence import Evidence
@@ -126,11 +126,13 @@ def test_the_title_of_an_untitled_source_names_no_entity(tmp_path: Path) -> None
     untitled = (
         Source("p1", "p1", Kind.TEXT, UNTITLED_PASSAGE, "Ana Brix was born in Warsaw."),
         Source("t1:0", "t1", Kind.TABLE, UNTITLED_TABLE, "Year = 1971; Title = Amber Valley"),
+        Source("i1", "i1", Kind.IMAGE, UNTITLED_PICTURE, "Picture of a coast. Tom Vale is a sailor.", "vale.png"),
     )
     graph = KnowledgeGraph.open(Store.open(tmp_path, lambda: iter(untitled), LexicalEncoder()))
     assert graph.neighbours("Ana Brix")
     assert graph.neighbours("Amber Valley")
-    for title in (UNTITLED_PASSAGE, UNTITLED_TABLE):
+    assert graph.neighbours("Tom Vale")
+    for title in (UNTITLED_PASSAGE, UNTITLED_TABLE, UNTITLED_PICTURE):
         assert not graph.neighbours(title)
         assert not graph.entity(title)
 
