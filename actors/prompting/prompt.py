@@ -51,8 +51,8 @@ REPLY_FORM = "## Form of the reply"
 HEADINGS = frozenset(
     (QUESTION, CHOICES, OWN, EVIDENCE, PICTURES, DISCUSSION, ROLE, WEIGHTS, INSTRUCTION, TASK, GIVEN, REPLY_FORM)
 )
-# Under these, a prompt speaks about the turn, and not about what the question is about.
-FRAMING = frozenset((ROLE, WEIGHTS, TASK, REPLY_FORM))
+# Under these, a prompt speaks about the turn. A task may have parts of a question.
+FRAMING = frozenset((ROLE, WEIGHTS, REPLY_FORM))
 IN_ORDER = "The weight of each message above, in order"
 ALIKE = "All messages above have the same weight"
 OTHERS_ALIKE = "All messages of others above have the same weight"
@@ -366,7 +366,7 @@ def build_request(
 def grounds_and_framing(request: Request) -> tuple[str, str]:
     """Splits a prompt into the parts that an answer may rest on and the words about the turn.
 
-    The former are question, evidence, discussion and input; the latter role, weights, task and form of the reply.
+    The former are question, evidence, discussion, task and input; the latter role, weights and form of the reply.
     """
     grounds = [request.shared, *(picture.text for picture in request.images)]
     framing: list[str] = []

@@ -261,7 +261,7 @@ HEARD = Heard(Message("1/critic", "critic", 1, "It reads: a long row of words.",
     ("answer", "is_asked_again"),
     [
         ("The weight of each message above, in order: 0.333", True),
-        ("to judge what the others said on its merits", True),
+        ("what the others said on its merits", False),
         ("a long row of words", False),
     ],
 )
