@@ -8,7 +8,7 @@ import csv
 import gzip
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from io import FileIO
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeVar, cast
@@ -30,6 +30,7 @@ WHOLE = 64 * MB  # bytes of a file that is read as a whole (13 MB, TAT-QA's trai
 NESTING = 100  # levels of a JSON text (8, WebQA)
 PADDING = 2**16  # zeros after a member of a gzip file
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+ITEM = "item"  # of an array, in ijson
 
 MEMBER_NAME = TypeAdapter(Id)
 
@@ -212,11 +213,13 @@ def read_members(path: Path, layout: TypeAdapter[T], noun: str) -> Iterator[tupl
 def read_items(path: Path, layout: TypeAdapter[T], noun: str) -> Iterator[tuple[str, T]]:
     """Yields place and value of every item of a file's JSON array, one at a time. `noun` is one, in errors.
 
-    Raises UserError also for anything but an array with items.
+    The array is the whole file, or the only member of its object that is an array of objects.
+    Raises UserError also for a file without such an array, or with several.
     """
     number = 0
+    prefix = _prefix_of_items(path)
     with limited(path) as file:
-        items = ((None, value) for value in ijson.items(file, "item", use_float=True))
+        items = ((None, value) for value in ijson.items(file, prefix, use_float=True))
         for number, (_, value) in enumerate(_unbroken(items, path, noun), start=1):
             where = f"{path}, {noun} {number}"
             yield where, validated(layout, value, where)
@@ -224,6 +227,30 @@ def read_items(path: Path, layout: TypeAdapter[T], noun: str) -> Iterator[tuple[
 
     if not number:
         raise UserError(f"{path}: expected a JSON array with one {noun} at least, [{{...}}, {{...}}]; correct it")
+
+
+def _prefix_of_items(path: Path) -> str:
+    """Returns the name that ijson gives the items of a file's array: `item`, or `data.item` in `{"data": [{`.
+
+    Raises UserError where several members of the file's object are arrays of objects.
+    """
+    arrays: set[str] = set()
+    # The reader of items tells what is broken.
+    with limited(path) as file, suppress(ijson.JSONError, ValueError, MemoryError):
+        for prefix, event, _ in ijson.parse(file):
+            *members, last = prefix.split(".")
+            if event == "start_map" and last == ITEM and len(members) < 2:
+                if not members:
+                    return ITEM
+                arrays.add(*members)
+                file.begin()
+
+    if len(arrays) > 1:
+        names = ", ".join(sorted(arrays))
+        raise UserError(
+            f"{path} has several arrays of objects ({names}): write a file for each, and name the one to read"
+        )
+    return ".".join([*arrays, ITEM])
 
 
 def _unbroken(values: Iterator[tuple[Any, Any]], path: Path, noun: str) -> Iterator[tuple[Any, Any]]:

@@ -23,7 +23,7 @@ from experiments.datasets.fields import validated
 from experiments.datasets.reading import RECORDS, UNPACKED, raw_lines, read_items, read_table
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".csv", ".tsv", ".parquet")
-ARRAY = ".json"  # files with an array of objects; a folder may hold others of this kind
+ARRAY = ".json"  # files with an array of objects, or with an object around one; a folder may hold others of this kind
 BATCH = 256  # rows of a Parquet file in memory at once, each perhaps with a picture
 CONTENT = ".bytes"  # end of the Parquet column with the content of a picture
 PATH_LENGTH = 1024  # characters; a longer text in the place of a picture's path is its content in base64

@@ -138,10 +138,25 @@ def test_questions_may_be_the_array_of_one_file_in_json(tmp_path: Path) -> None:
     assert [item.question.text for item in items(file)] == ["Which town?", "Which river?"]
 
 
+def test_questions_may_be_the_only_array_of_objects_in_an_object(tmp_path: Path) -> None:
+    file = tmp_path / "questions.json"
+    put(
+        file, {"info": {"by": [{"name": "Ada"}]}, "tags": ["a"], "data": [ASKED, {**ASKED, "question": "Which river?"}]}
+    )
+    assert [item.question.text for item in items(file)] == ["Which town?", "Which river?"]
+
+
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b'{"data": [{"question": "Which?", "answer": "Oslo"}]}', "expected a JSON array with one object at least"),
+        (b'{"data": ["Which?"]}', "expected a JSON array with one object at least"),
+        (b'{"question": "Which?", "answer": "Oslo"}', "expected a JSON array with one object at least"),
+        (
+            b'{"train": [{"question": "Which?"}], "test": [{"question": "Who?"}]}',
+            "several arrays of objects (test, train)",
+        ),
+        (b'{"data": [{"question": "Which?", "answer": "Oslo"}, 3]}', "object 2: "),
+        (b'{"data": [{"question": "Which?", "answer": "Oslo"}, {"quest', "after 1 times object: broken JSON"),
         (b'[{"question": "Which?", "answer": "Oslo"}, 3]', "object 2: "),
         (b'[{"question": "Which?", "answer": "Oslo"}, {"quest', "after 1 times object: broken JSON"),
     ],
