@@ -2,8 +2,8 @@
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
-from functools import cache, lru_cache
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from actors.messages import Field
 from actors.prompting.form import ANSWER_FIELDS, FieldFault, Values, letters, quoted
@@ -110,28 +110,25 @@ def is_answer(text: str) -> bool:
     return isinstance(values, tuple) and len(values) > 0
 
 
-def repeats(answer: str, text: str) -> bool:
-    """True where an answer has several words in a row of a text."""
-    runs = set(_runs_of_words(answer))
-    return bool(runs) and not runs.isdisjoint(_runs_of_words(text))
+def repeats(answer: str, lines: Iterable[str]) -> bool:
+    """True where an answer has several words in a row of one of the lines."""
+    runs = _runs_of(answer)
+    return bool(runs) and any(not runs.isdisjoint(_runs_of(line)) for line in lines)
 
 
 def repeats_form(value: str) -> bool:
     """True where a value has several words in a row of the form's descriptions of an answer: `<the answer itself in as
     many words as possible, or unknown>`. Its `unknown` states nothing."""
-    return not _runs_of_form().isdisjoint(_runs_of_words(value))
-
-
-@cache
-def _runs_of_form() -> frozenset[str]:
     reasoning, answer, _ = ANSWER_FIELDS
-    return frozenset((*_runs_of_words(reasoning.asks), *_runs_of_words(f"{answer.asks}, or unknown")))
+    return repeats(value, (reasoning.asks, f"{answer.asks}, or unknown"))
 
 
-def _runs_of_words(text: str) -> Iterator[str]:
+@lru_cache(maxsize=4096)
+def _runs_of(text: str) -> frozenset[str]:
+    """Returns every few words in a row of a text. Cached: prompts share their lines."""
     text_words = _words_of(text.casefold())
-    for start in range(len(text_words) - _WORDS_IN_A_ROW + 1):
-        yield " ".join(text_words[start : start + _WORDS_IN_A_ROW])
+    starts = range(len(text_words) - _WORDS_IN_A_ROW + 1)
+    return frozenset(" ".join(text_words[start : start + _WORDS_IN_A_ROW]) for start in starts)
 
 
 @lru_cache(maxsize=1024)

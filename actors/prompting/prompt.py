@@ -363,8 +363,8 @@ def build_request(
     )
 
 
-def grounds_and_framing(request: Request) -> tuple[str, str]:
-    """Splits a prompt into the parts that an answer may rest on and the words about the turn.
+def grounds_and_framing(request: Request) -> tuple[str, list[str]]:
+    """Splits a prompt into the parts that an answer may rest on and the lines about the turn.
 
     The former are question, evidence, discussion, task and input; the latter role, weights and form of the reply.
     """
@@ -376,7 +376,7 @@ def grounds_and_framing(request: Request) -> tuple[str, str]:
             section = framing if line in FRAMING else grounds
         else:
             section.append(line)
-    return "\n".join(grounds), "\n".join(framing)
+    return "\n".join(grounds), framing
 
 
 def is_enforced(replies: Replies, abilities: Abilities) -> bool:
