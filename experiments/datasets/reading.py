@@ -235,7 +235,7 @@ def _prefix_of_items(path: Path) -> str:
     Raises UserError where several members of the file's object are arrays of objects.
     """
     arrays: set[str] = set()
-    # The reader of items tells what is broken.
+    # A broken file gets its error where the items are read.
     with limited(path) as file, suppress(ijson.JSONError, ValueError, MemoryError):
         for prefix, event, _ in ijson.parse(file):
             *members, last = prefix.split(".")

@@ -78,7 +78,7 @@ class Progress:
     def waiting(self, name: str) -> Iterator[None]:
         """Shows a step of unknown length, and how long it has taken, unless it is over within a second."""
         over = threading.Event()
-        whole = threading.Event()
+        is_done = threading.Event()
 
         def show() -> None:
             seconds = SHOWN_AFTER_S
@@ -89,14 +89,14 @@ class Progress:
                 seconds += PLAIN_EVERY_S
                 bar.advance(0, f"{seconds:.0f} s")
             # An interrupted step is over without being done.
-            if whole.is_set():
+            if is_done.is_set():
                 bar.advance()
 
         thread = threading.Thread(target=show, name=name, daemon=True)
         thread.start()
         try:
             yield
-            whole.set()
+            is_done.set()
         finally:
             over.set()
             thread.join()

@@ -114,8 +114,8 @@ def true_effects(team: OpinionTeam, discussions: int) -> Truth:
         index = torch.arange(CHUNK) // PER_QUESTION
         wirings = random_wirings(team, CHUNK, chunk)
         scores, utilities = team.discuss(questions, index, wirings)
-        drawn = Edges(wirings.spatial, wirings.temporal)
-        utility_credit = sums.add(drawn, wirings.allowed, scores, utilities, index)
+        drawn_edges = Edges(wirings.spatial, wirings.temporal)
+        utility_credit = sums.add(drawn_edges, wirings.allowed, scores, utilities, index)
         # As in `surprise`: drawn or not (1 or 0), minus the probability 0.5.
         reading = torch.from_numpy(wirings.decision).double() - 0.5
         reader_products += utility_credit.double() @ reading
