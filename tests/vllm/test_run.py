@@ -103,7 +103,7 @@ def words(tiny_model: Path, output: Path) -> list[str]:
         *("experiment=mmqa_prune", "model=vllm", f"model.name={tiny_model}", "model.dtype=float32"),
         *("model.engine.block_size=32", "model.engine.enforce_eager=true", "model.engine.limit_mm_per_prompt.image=5"),
         *("model.engine.distributed_executor_backend=uni", f"model.max_model_len={CONTEXT_TOKENS}"),
-        *("model.hang_s=30", "agents.max_tokens=16", "completions.reuse=false", f"output={output}"),
+        *("agents.max_tokens=16", "completions.reuse=false", f"output={output}"),
         *("topology.text=[critic,scientist]", "topology.visual=[critic]", "methods=[single,full,m3prune]"),
         *("data.limit=4", "pruning.steps=2", "training.samples=2", "wandb.mode=disabled", "figures=false"),
         # Almost no reply of a random model can be read.
