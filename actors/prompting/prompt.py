@@ -51,7 +51,7 @@ REPLY_FORM = "## Form of the reply"
 HEADINGS = frozenset(
     (QUESTION, CHOICES, OWN, EVIDENCE, PICTURES, DISCUSSION, ROLE, WEIGHTS, INSTRUCTION, TASK, GIVEN, REPLY_FORM)
 )
-# Under these, a prompt speaks about the turn. A task may have parts of a question.
+# Headings of the parts about the turn itself. A task is none of them, as it may quote the question.
 FRAMING = frozenset((ROLE, WEIGHTS, REPLY_FORM))
 IN_ORDER = "The weight of each message above, in order"
 ALIKE = "All messages above have the same weight"
@@ -364,9 +364,9 @@ def build_request(
 
 
 def grounds_and_framing(request: Request) -> tuple[str, list[str]]:
-    """Splits a prompt into the parts that an answer may rest on and the lines about the turn.
+    """Splits a prompt into the text that an answer may rest on and the lines about the turn.
 
-    The former are question, evidence, discussion, task and input; the latter role, weights and form of the reply.
+    An answer may rest on question, evidence, discussion, task and input. Role, weights and form are about the turn.
     """
     grounds = [request.shared, *(picture.text for picture in request.images)]
     framing: list[str] = []

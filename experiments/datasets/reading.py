@@ -234,23 +234,27 @@ def _prefix_of_items(path: Path) -> str:
 
     Raises UserError where several members of the file's object are arrays of objects.
     """
+    # Names of arrays: empty for the whole file, or of a member of its object.
     arrays: set[str] = set()
+    arrays_of_objects: set[str] = set()
     # A broken file gets its error where the items are read.
     with limited(path) as file, suppress(ijson.JSONError, ValueError, MemoryError):
         for prefix, event, _ in ijson.parse(file):
-            *members, last = prefix.split(".")
-            if event == "start_map" and last == ITEM and len(members) < 2:
-                if not members:
+            parent, _, last = prefix.rpartition(".")
+            if event == "start_array" and "." not in prefix:
+                arrays.add(prefix)
+            elif event == "start_map" and last == ITEM and parent in arrays:
+                if not parent:
                     return ITEM
-                arrays.add(*members)
+                arrays_of_objects.add(parent)
                 file.begin()
 
-    if len(arrays) > 1:
-        names = ", ".join(sorted(arrays))
+    if len(arrays_of_objects) > 1:
+        names = ", ".join(sorted(arrays_of_objects))
         raise UserError(
             f"{path} has several arrays of objects ({names}): write a file for each, and name the one to read"
         )
-    return ".".join([*arrays, ITEM])
+    return ".".join([*arrays_of_objects, ITEM])
 
 
 def _unbroken(values: Iterator[tuple[Any, Any]], path: Path, noun: str) -> Iterator[tuple[Any, Any]]:

@@ -66,6 +66,7 @@ class DiscussionSums:
 
     def __init__(self, agents: int, samples: int) -> None:
         self._samples = samples
+        self._discussions = 0
         self._kinds = Edges(EffectSums(agents), EffectSums(agents))
         self._receiver_variances: list[float] = []
         self._answer_variances: list[float] = []
@@ -84,11 +85,13 @@ class DiscussionSums:
         answer_credit = utility_credit[:, None, None].expand_as(receiver_credit)
         for sums, drawn_edges, allowed_edges in zip(self._kinds, drawn, allowed, strict=True):
             sums.add(drawn_edges, allowed_edges, receiver_credit, answer_credit)
+        self._discussions += len(utilities)
         self._receiver_variances.append(float(receiver_credit.double().square().mean()))
         self._answer_variances.append(float(utility_credit.double().square().mean()))
         return utility_credit
 
-    def truth(self, discussions: int, readers: Floats) -> Truth:
+    def truth(self, readers: Floats) -> Truth:
+        """Returns the effects in the discussions that were added. `readers`: as in `Truth`."""
         # A score's distance from the mean of the question's others varies by that mean as well.
         own_share = 1 - 1 / self._samples
         return Truth(
@@ -96,7 +99,7 @@ class DiscussionSums:
             on_answer=Edges(*(kind.effects(kind.on_answer) for kind in self._kinds)),
             readers=readers,
             tosses=Edges(*(kind.squares.numpy() for kind in self._kinds)),
-            discussions=discussions,
+            discussions=self._discussions,
             receiver_variance=own_share * float(np.mean(self._receiver_variances)),
             answer_variance=own_share * float(np.mean(self._answer_variances)),
         )
@@ -120,7 +123,7 @@ def true_effects(team: OpinionTeam, discussions: int) -> Truth:
         reading = torch.from_numpy(wirings.decision).double() - 0.5
         reader_products += utility_credit.double() @ reading
         reader_squares += (reading**2).sum(0)
-    return sums.truth(chunks * CHUNK, (reader_products / reader_squares).numpy())
+    return sums.truth((reader_products / reader_squares).numpy())
 
 
 def random_wirings(team: OpinionTeam, k: int, draw: int, chances: Sequence[float] = (0.5, 0.5, 0.5)) -> Wirings:

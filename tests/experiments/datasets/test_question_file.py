@@ -151,6 +151,7 @@ def test_questions_may_be_the_only_array_of_objects_in_an_object(tmp_path: Path)
     [
         (b'{"data": ["Which?"]}', "expected a JSON array with one object at least"),
         (b'{"question": "Which?", "answer": "Oslo"}', "expected a JSON array with one object at least"),
+        (b'{"data": {"item": {"question": "Which?"}}}', "expected a JSON array with one object at least"),
         (
             b'{"train": [{"question": "Which?"}], "test": [{"question": "Who?"}]}',
             "several arrays of objects (test, train)",

@@ -65,7 +65,7 @@ def live_effects(run: RunFolder, graph: RunFolder, cache: Path) -> Truth:
         allowed = Edges(*(np.stack([edges[kind] for _, edges in wirings]) for kind in range(2)))
         index = torch.zeros(samples, dtype=torch.long)
         sums.add(drawn, allowed, turn_scores, torch.from_numpy(scores.utilities), index)
-    return sums.truth(len(traces), np.zeros(agents))
+    return sums.truth(readers=np.zeros(agents))
 
 
 def row(folder: Path, method: str, target: float, cache: Path) -> dict[str, Any]:
