@@ -50,12 +50,17 @@ def triples_of(source: Source) -> Iterator[Triple]:
         edges = of_caption(source.title, source.text)
     else:
         # Of a picture without a title, the caption is read as a passage.
-        title = "" if source.title in UNTITLED else source.title
+        title = _named(source)
         # A heading that the text does not repeat names no thing that a pronoun could refer to.
         subject = title if title in source.text else ""
         edges = of_passage(title, source.text, subject)
     for number, (head, relation, tail) in enumerate(distinct(edges), start=1):
         yield Triple(f"{source.id}#{number}", head, relation, tail, source.id)
+
+
+def _named(source: Source) -> str:
+    """Returns the title of a source; empty where that names nothing."""
+    return "" if source.title in UNTITLED else source.title
 
 
 BY_RULES = Extraction(RULES, triples_of)
@@ -146,7 +151,7 @@ class _Graph:
             else:
                 extracted = list(self._extraction.of(source))
             # A source's entity: the title of a passage or picture, the subject of a row.
-            name = "" if source.title in UNTITLED else source.title
+            name = _named(source)
             if source.kind is Kind.TABLE:
                 name = extracted[0].head if extracted else ""
             key = entity_key(name)
