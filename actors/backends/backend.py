@@ -12,6 +12,7 @@ from actors.models import Model
 from actors.reader.reader import ReaderSettings
 
 CHARACTERS_PER_TOKEN = 4
+START_S = 120.0  # of a model that loads nothing large
 CHAT_TOKENS = 13  # what Qwen's chat template adds to a system and a user turn
 
 
@@ -54,7 +55,6 @@ class Backend:
     reads: ClassVar[tuple[str, ...]] = ("model.replicas", "model.capacity", "model.gpus")
     extra: ClassVar[str] = ""
     usual_replicas: ClassVar[int] = 2
-    start_timeout_s: ClassVar[float] = 120.0
 
     key: str
     settings: ModelSettings
@@ -88,6 +88,11 @@ class Backend:
     def replicas(self) -> int:
         """Number of replicas: the configured one, or else the kind's default."""
         return self.settings.replicas or self.usual_replicas
+
+    @property
+    def start_timeout_s(self) -> float:
+        """Longest time until the replicas are ready, in seconds, unless `ray.start_timeout_s` is set."""
+        return START_S
 
     @property
     def gpus_each(self) -> float:

@@ -14,7 +14,7 @@ from actors.backends.backend import Backend, TokenCounting
 from actors.backends.model_choice import ModelChoice
 from actors.backends.model_settings import ModelSettings, declared_layout
 from actors.backends.openai_endpoint import check_endpoint
-from actors.backends.openai_model import OpenAIModel
+from actors.backends.openai_model import OpenAIModel, longest_start_s
 from actors.backends.vllm_backend import VllmBackend
 from actors.errors import UserError
 from actors.lookup import find, is_reference
@@ -104,6 +104,11 @@ class OpenAIBackend(Backend):
     @property
     def replicas(self) -> int:
         return 1
+
+    @property
+    def start_timeout_s(self) -> float:
+        """Later than every timeout of the requests at the start: the error then has the endpoint's address."""
+        return super().start_timeout_s + longest_start_s(self.settings)
 
     @property
     def gpus_each(self) -> float:

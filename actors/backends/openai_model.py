@@ -39,6 +39,7 @@ LOG = logging.getLogger(__name__)
 PATIENCE_S = 300.0
 PATIENCE_AT_START_S = 30.0
 RETRIES_AT_START = 2
+SLOW_PROBES_AT_START = 2  # which may each need all attempts, as a server loads a model at the first request
 # Of a request with a schema that is refused: some endpoints refuse a reply that does not keep to it.
 SCHEMA_RETRIES = 2
 # In place of a fingerprint, of a reply to a request in another layout than at the start.
@@ -290,6 +291,11 @@ class OpenAIModel:
     async def close(self) -> None:
         """Closes the connections; requests in flight are lost. Closing twice does no harm."""
         await self._endpoint.close()
+
+
+def longest_start_s(settings: ModelSettings) -> float:
+    """Returns how long the requests at the start may take, in seconds, before the endpoint counts as silent."""
+    return SLOW_PROBES_AT_START * (RETRIES_AT_START + 1) * settings.timeout_s
 
 
 def slot_context(meta: Any) -> int:

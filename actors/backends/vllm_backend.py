@@ -26,6 +26,7 @@ from actors.prompting.safe_text import one_line
 ON_A_CPU: Mapping[str, Any] = {"block_size": 32, "enforce_eager": True}
 # A step there may be a whole context of prompts; two cores compute some 45 tokens a second (1.5 billion weights).
 HANG_ON_A_CPU_S = 1800
+ENGINE_START_S = 600.0  # to load weights and compile
 
 GPU_SHARE = 0.9  # vLLM's default of gpu_memory_utilization
 SERVER = "http://localhost:8000/v1"  # default address of `vllm serve`
@@ -58,7 +59,6 @@ class VllmBackend(Backend):
         "model.abilities",
     )
     usual_replicas = 1
-    start_timeout_s = 600.0
 
     def maker(self) -> Callable[[], Model]:
         if not self.settings.name:
@@ -108,6 +108,10 @@ class VllmBackend(Backend):
             text = value if isinstance(value, str) else json.dumps(value)
             words.append(f"{self.key}.{name}={text}")
         return replace(self, settings=settings), f"vLLM on a CPU, with what was not set: {' '.join(words)}"
+
+    @property
+    def start_timeout_s(self) -> float:
+        return ENGINE_START_S
 
     def gpu_share(self) -> float:
         return float(self.settings.engine.get("gpu_memory_utilization", GPU_SHARE))

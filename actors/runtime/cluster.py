@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import ray
@@ -19,7 +19,7 @@ from actors.runtime.process import AgentProcess, Process, ReplicaProcess
 from actors.runtime.remote import RESTARTS, Actor, loss
 from actors.runtime.service_client import Client
 from actors.runtime.stateful import LearnerProcess, RemoteStateful
-from actors.runtime.supervision import START_S, supervise, wait_until_up, watch_head
+from actors.runtime.supervision import AGAIN_S, START_S, supervise, wait_until_up, watch_head
 from actors.settings import AgentSettings, RaySettings
 
 # Of the memory that Ray counts, in bytes. What asks for nothing at all is placed at random, whatever its strategy is.
@@ -201,13 +201,9 @@ class Cluster(Launcher[RemotePool]):
                         loading -= 1
                     on_started(actor.kind, loading)
         except TimeoutError:
-            free: dict[str, float] = ray.available_resources()  # type: ignore[no-untyped-call]
-            late = ", ".join(actor.title for task, actor in waiting.items() if not task.done())
-            raise ClusterError(
-                f"{late} not up after {self._start_timeout_s:g} s: free now are {free.get('CPU', 0):g} CPUs and "
-                f"{free.get('GPU', 0):g} GPUs; ask for fewer model.replicas or model.gpus, or raise "
-                "ray.start_timeout_s"
-            ) from None
+            late_actors = [actor for task, actor in waiting.items() if not task.done()]
+            reason = await self._reason_of_delay(late_actors)
+            raise ClusterError(reason) from None
         finally:
             for task in waiting:
                 task.cancel()
@@ -220,6 +216,29 @@ class Cluster(Launcher[RemotePool]):
         for actor in waiting.values():
             supervision = supervise(actor, on_event, self._settings.hung_s)
             self._supervisors.append(asyncio.create_task(supervision))
+
+    async def _reason_of_delay(self, late_actors: Sequence[Actor]) -> str:
+        """Tells which actors have no process, as Ray found no place for them, and which have one that still loads."""
+        pulses = {asyncio.create_task(actor.call("pulse")): actor for actor in late_actors}
+        answered, unanswered = await asyncio.wait(pulses, timeout=AGAIN_S)
+        for pulse in unanswered:
+            pulse.cancel()
+        await asyncio.gather(*pulses, return_exceptions=True)
+        placed = [pulses[pulse] for pulse in answered if pulse.exception() is None]
+
+        reasons: list[str] = []
+        unplaced_titles = ", ".join(actor.title for actor in late_actors if actor not in placed)
+        if unplaced_titles:
+            free: dict[str, float] = ray.available_resources()  # type: ignore[no-untyped-call]
+            reasons.append(
+                f"no process for {unplaced_titles} (free now are {free.get('CPU', 0):g} CPUs and "
+                f"{free.get('GPU', 0):g} GPUs; ask for fewer model.replicas or model.gpus)"
+            )
+        if placed:
+            placed_titles = ", ".join(actor.title for actor in placed)
+            reasons.append(f"still loading: {placed_titles}")
+        reasons.append("to wait longer, raise ray.start_timeout_s")
+        return f"not ready after {self._start_timeout_s:g} s: {'; '.join(reasons)}"
 
 
 def _resources() -> dict[str, float]:

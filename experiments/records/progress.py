@@ -20,6 +20,8 @@ T = TypeVar("T")
 
 LINE = 110  # characters of a folded line
 PLAIN_EVERY_S = 5.0  # often enough to see that a run is alive, seldom enough for a log
+WATCHED_EVERY_S = 1.0
+LONGEST_SILENCE_S = 60.0
 SHOWN_AFTER_S = 1.0  # most steps that are shown by `counted` and `waiting` are over by then
 BAR_WIDTH = 24  # narrow enough for rate, turns and time on a line of a hundred characters
 
@@ -31,6 +33,8 @@ class Progress:
         self._console = console or Console()
         self._bars: list[Bar] = []
         self._printed: set[str] = set()
+        self._over = threading.Event()
+        self._watcher: threading.Thread | None = None
         self._live: Live | None = None
         if self._console.is_terminal:
             self._live = Live(console=self._console, get_renderable=self._table)
@@ -38,11 +42,23 @@ class Progress:
     def __enter__(self) -> Self:
         if self._live:
             self._live.start()
+        else:
+            self._watcher = threading.Thread(target=self._watch, name="progress", daemon=True)
+            self._watcher.start()
         return self
 
     def __exit__(self, *exception: object) -> None:
         if self._live:
             self._live.stop()
+        if self._watcher:
+            self._over.set()
+            self._watcher.join()
+
+    def _watch(self) -> None:
+        """Prints lines of phases in which nothing ends for long."""
+        while not self._over.wait(WATCHED_EVERY_S):
+            for bar in list(self._bars):
+                bar.show_silence()
 
     def phase(self, name: str, total: int | None, completed: int = 0, note: str = "") -> "Bar":
         """Starts a phase of `total` units; None where their number is not known yet.
@@ -110,10 +126,10 @@ class Progress:
 
         # The last phase stays, so that the screen is never without one.
         for bar in open_bars or finished_bars[-1:]:
-            # The turns, and then the bar itself, are left out where figures would be cut.
+            # What follows the rate, and then the bar itself, is left out where figures would be cut.
             line = bar.line
-            if len(line) > room:
-                line = line.rpartition("; ")[0] or line
+            while len(line) > room and "; " in line:
+                line = line.rpartition("; ")[0]
             if len(line) > room:
                 table.add_row("", Text(line))
             elif bar.total:
@@ -152,7 +168,7 @@ class Bar:
         self._printed_at = self._started_at
         self._advanced_at = self._started_at
         self._note = ""
-        self._is_asked = False
+        self._is_begun = False
         self._turns = 0
 
     @property
@@ -162,6 +178,7 @@ class Bar:
     def began(self, at: float, units: int) -> None:
         """Counts the units since an earlier beginning, and shows them at once."""
         self._started_at = at
+        self._is_begun = True
         self.completed += units
         self._print(at_once=True)
 
@@ -175,15 +192,31 @@ class Bar:
 
     def ask(self) -> None:
         """Begins the phase's time with the first turn that is asked. Until then it waits for other phases."""
-        if not self._is_asked:
-            self._is_asked = True
+        if not self._is_begun:
+            self._is_begun = True
             self._started_at = time.monotonic()
             self._printed_at = self._started_at
+            self._advanced_at = self._started_at
 
     def turn(self) -> None:
         """Counts a finished turn: a sign of life before the first unit is done."""
         self._turns += 1
         self._print()
+
+    def show_silence(self) -> None:
+        """Prints the line of a phase in which nothing has ended since the last one, at growing intervals."""
+        silent_s = self._silent_s
+        due_s = min(max(PLAIN_EVERY_S, silent_s / 2), LONGEST_SILENCE_S)
+        if self._console and silent_s >= PLAIN_EVERY_S and time.monotonic() - self._printed_at >= due_s:
+            self._show()
+
+    @property
+    def _silent_s(self) -> float:
+        """Time without a new unit or turn, in seconds. 0 in phases that others hold up or that show what they wait
+        for."""
+        if not self._is_begun or self.is_finished or self._note:
+            return 0.0
+        return time.monotonic() - self._advanced_at
 
     @property
     def line(self) -> str:
@@ -191,7 +224,7 @@ class Bar:
         if self._note:
             return f"{self._name}: {_share(self.completed, self.total)}, {visible(self._note)}"
         until = self._advanced_at if self.is_finished else time.monotonic()
-        return plain(
+        line = plain(
             self._name,
             completed=self.completed,
             total=self.total,
@@ -199,13 +232,19 @@ class Bar:
             elapsed_s=until - self._started_at,
             turns=self._turns,
         )
+        silent_s = self._silent_s
+        return f"{line}; nothing new for {silent_s:.0f} s" if silent_s >= PLAIN_EVERY_S else line
 
     def _print(self, at_once: bool = False) -> None:
         """Prints a plain line, at most every `PLAIN_EVERY_S` seconds."""
         self._advanced_at = time.monotonic()
         if self._console and (at_once or self._advanced_at - self._printed_at >= PLAIN_EVERY_S):
-            self._printed_at = self._advanced_at
-            self._console.print(Text(self.line), soft_wrap=True)
+            self._show()
+
+    def _show(self) -> None:
+        assert self._console is not None
+        self._printed_at = time.monotonic()
+        self._console.print(Text(self.line), soft_wrap=True)
 
 
 def plain(name: str, *, completed: int, total: int | None, new_units: int, elapsed_s: float, turns: int = 0) -> str:

@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import psutil
 import pytest
+import ray
 
 from actors.agents.roles import DECISION, TEXTUAL
 from actors.errors import AgentLost, ClusterError, ModelError, ModelGone, ModelLost
@@ -74,6 +76,16 @@ class Unloadable:
 class DiesAtLoad(Unloadable):
     def __init__(self) -> None:
         os._exit(1)
+
+
+class Loading(Unloadable):
+    """Loads without an end."""
+
+    def __init__(self) -> None:
+        pass
+
+    async def start(self) -> None:
+        await asyncio.Event().wait()
 
 
 class Mortal:
@@ -311,6 +323,31 @@ async def test_a_model_that_cannot_be_loaded_is_one_line(cluster: Cluster, model
     with pytest.raises(ClusterError, match=reason) as raised:
         await cluster.wait_until_ready()
     assert "\n" not in str(raised.value)
+
+
+async def test_the_error_after_a_late_start_tells_what_loads_from_what_has_no_place(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("actors.runtime.cluster.AGAIN_S", 60.0)
+    cluster.launch_replicas(Loading, replicas=1, cpus=0, gpus=0, pool="loading")
+    monkeypatch.setattr(cluster, "_start_timeout_s", 0.1)
+    await ray.get_actor("loading-0").pulse.remote()
+    with pytest.raises(ClusterError) as raised:
+        await cluster.wait_until_ready()
+    expected = "not ready after 0.1 s: still loading: loading-0; to wait longer, raise ray.start_timeout_s"
+    assert str(raised.value) == expected
+
+    monkeypatch.setattr("actors.runtime.cluster.AGAIN_S", 0.1)
+    remote: Any = ray.remote
+    holder = remote(Named).options(num_cpus=ray.cluster_resources()["CPU"]).remote("holder")
+    await holder.complete.remote(request("a"))
+    cluster.launch_replicas(partial(Named, "unplaced"), replicas=1, cpus=0.5, gpus=0, pool="unplaced")
+    monkeypatch.setattr(cluster, "_start_timeout_s", 0.1)
+    with pytest.raises(
+        ClusterError, match=r"0\.1 s: no process for unplaced-0 \(free now are 0 CPUs .*\); to wait longer"
+    ):
+        await cluster.wait_until_ready()
+    ray.kill(holder)
 
 
 def test_more_than_the_machine_has_is_refused_at_once(cluster: Cluster) -> None:

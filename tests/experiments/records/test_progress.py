@@ -1,6 +1,7 @@
 """Progress is a line now and then in a file, and bars on a terminal."""
 
 import io
+import re
 import time
 
 import pytest
@@ -44,6 +45,27 @@ def test_a_phase_that_waits_for_others_counts_its_time_from_its_first_turn(monke
             bar.turn()
             bar.advance()
     assert output.getvalue() == "evaluating full: 2/2, 1.0/s, took 0:00:02; turns: 2, 1.0/s\n"
+
+
+def test_a_phase_in_which_nothing_ends_tells_for_how_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PLAIN_EVERY_S", "WATCHED_EVERY_S"):
+        monkeypatch.setattr(progress_module, name, 0.02)
+    screen = io.StringIO()
+    with Progress(Console(file=screen)) as progress:
+        progress.phase("evaluating single", total=2)
+        bar = progress.phase("evaluating full", total=2)
+        time.sleep(0.2)
+        assert screen.getvalue() == ""  # both wait for others
+        bar.ask()
+        while screen.getvalue().count("\n") < 2:
+            time.sleep(0.02)
+        bar.advance(2)
+        at_its_end = screen.getvalue()
+        time.sleep(0.2)
+        assert screen.getvalue() == at_its_end
+    first, *_, last = screen.getvalue().splitlines()
+    assert re.fullmatch(r"evaluating full: 0/2, 0\.0/s; nothing new for \d+ s", first)
+    assert last.startswith("evaluating full: 2/2, ")
 
 
 @pytest.mark.parametrize("width", [40, 80, 160])
