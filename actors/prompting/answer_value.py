@@ -47,6 +47,11 @@ _MORE = re.compile(
     # From one word to another, where one answer was asked for.
     r"|\A[^\W\d_][^\d+<>=→]*\s(?:->|=>|→)\s[^\W\d_][^\d+<>=→]*\Z"
 )
+# Numbers by which the prompt names its sources: `[1]`, `[1] and [3]`, `Picture [2]`.
+_SOURCES_ALONE = pattern(
+    r"(?:see\s)?(?:<remarks.source>\s)?\[\d{1,3}\](?:(?:\s?[,;&+]\s?|\s(?:and|or)\s|\s?)\[\d{1,3}\]){0,20}[.\s]*",
+    re.IGNORECASE,
+)
 # The kinds of words in a statement about knowing, each named by its first letter.
 _KINDS = ("negation", "evidence", "knowing", "weak", "declines", "unknown", "but", "speaker", "filler", "or", "request")
 _KIND = pattern("|".join(f"(?P<{kind}><not_known.{kind}>)" for kind in _KINDS))
@@ -98,6 +103,8 @@ def read_answer(field: Field, value: str, choices: tuple[str, ...]) -> Values | 
         return ()
     if choices:
         return FieldFault(field, f"{quoted(value)} is not one of the choices {', '.join(letters(choices))}")
+    if _SOURCES_ALONE.fullmatch(text):
+        return FieldFault(field, f"{quoted(text)} names sources and no answer")
     if _MORE.search(answer) or (field.optional and answer == "false"):
         return FieldFault(field, f"{quoted(answer)} is not an answer alone")
     return (answer.rstrip(" ,;") or answer,)

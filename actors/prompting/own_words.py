@@ -30,7 +30,7 @@ _THOUGHT_ENDS = "\0>"
 _TURN_ENDS = "\0"
 _CUT_THOUGHT = "…"
 _THOUGHT_SIGN = re.compile("(\0[<>])")
-_TURN_SIGN = re.compile(r"\0|^## Question$", re.MULTILINE)  # or a model goes on and writes the next prompt itself
+_NEXT_PROMPT = re.compile(r"^## Question$", re.MULTILINE)  # which a model goes on to write itself
 
 _CITATION = re.compile(
     r"\s?\(?【\d[^【】\n]{0,60}】\)?|\s?\[\^[^\]\n]{1,20}\]|\s?\^\[\d{1,2}\]\^|</?co\b[^<>\n]{0,40}>|<sup>\W?\d{1,3}\W?</sup>"
@@ -87,9 +87,9 @@ def _without_thoughts(text: str, is_field: Callable[[str], object]) -> str:
         spoken += f"\n{_CUT_THOUGHT}"
 
     # A token before any text ends nothing: the reply follows it.
-    for turn in _TURN_SIGN.split(spoken):
+    for turn in spoken.split(_TURN_ENDS):
         if turn.strip() not in ("", "assistant", "model"):
-            return turn
+            return _NEXT_PROMPT.split(turn, maxsplit=1)[0]
     return ""
 
 

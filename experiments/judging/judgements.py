@@ -125,6 +125,7 @@ async def judge_file(
     async def grade(task: GradingTask) -> Judgement:
         if task.place in earlier.judgements:
             return earlier.judgements[task.place]
+        bar.ask()
         judgement = await judge.grade(task.item, task.answer, rubric)
         breaker.count(("the judge",), judgement.status, judgement.error)
         return judgement

@@ -191,7 +191,7 @@ class Bar:
         self._print(at_once=is_new_note or self.is_finished)
 
     def ask(self) -> None:
-        """Begins the phase's time with the first turn that is asked. Until then it waits for other phases."""
+        """Begins the phase's time with its first turn or judgement. Until then it waits for other phases."""
         if not self._is_begun:
             self._is_begun = True
             self._started_at = time.monotonic()

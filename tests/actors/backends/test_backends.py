@@ -107,6 +107,12 @@ def test_only_what_runs_here_takes_gpus_by_itself_and_an_endpoint_needs_one_proc
     assert backend("openai", replicas=4, gpus=1.0).processes(8) == (1, 0.0)
 
 
+def test_an_endpoint_may_use_all_attempts_of_its_first_request_before_the_start_is_over() -> None:
+    slow = backend("openai", timeout_s=1800.0)
+    assert slow.start_timeout_s > 3 * 1800
+    assert backend("vllm").start_timeout_s > backend("reader").start_timeout_s
+
+
 async def test_a_model_of_one_s_own_is_named_by_its_place(package: Path) -> None:
     words = ["model=their_models.echo:Echo", "model.extra.greeting=Hello", "judge=their_models.echo:Echo"]
     config = load(["experiment=mmqa_prune", *words])

@@ -198,6 +198,22 @@ def test_a_form_s_own_description_is_no_value() -> None:
     assert read(Form((draft,)), "Answer: The draft, in as few words as possible, or unknown").values == ()
 
 
+@pytest.mark.parametrize("answer", ["[1]", "[1].", "[1], [3]", "[2] and [14]", "source [2]", "Picture [3]", "see [1]"])
+def test_numbers_of_sources_alone_are_no_answer(answer: str) -> None:
+    assert parse_reply(f"Reasoning: It is named there.\nAnswer: {answer}\nConfidence: 1") is None
+
+
+@pytest.mark.parametrize("answer", ["Table 3", "[1] Paris", "Paris [1]", "1", "(1)", "[Paris]", "arr[1]"])
+def test_an_answer_may_have_a_number_of_a_source_or_be_one_without_brackets(answer: str) -> None:
+    assert parse_reply(f"Reasoning: It is named there.\nAnswer: {answer}\nConfidence: 1") is not None
+
+
+def test_a_reply_that_begins_as_the_prompt_does_states_nothing() -> None:
+    reply = "## Question\nWho founded it?\n## Answer\nAna Brix"
+    assert parse_reply(reply) is None
+    assert parse_reply(f"Answer: Ida Holm\n{reply}") == stating("", "Ida Holm", None)
+
+
 def test_lone_surrogates_can_be_stored() -> None:
     reply = parse_reply("Reasoning: \ud800\nAnswer: x\udfff\nConfidence: 1")
     assert reply == stating("\ufffd", "x\ufffd", 1.0)
