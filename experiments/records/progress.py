@@ -33,6 +33,7 @@ class Progress:
         self._console = console or Console()
         self._bars: list[Bar] = []
         self._printed: set[str] = set()
+        self._is_interrupted = False
         self._over = threading.Event()
         self._watcher: threading.Thread | None = None
         self._live: Live | None = None
@@ -73,12 +74,21 @@ class Progress:
             bar.advance(0, note)
         return bar
 
+    def interrupt(self) -> None:
+        """Ends what other threads count, at the next item: only the main thread receives Ctrl-C."""
+        self._is_interrupted = True
+
     def counted(self, name: str, items: Iterable[T], total: int | None) -> Iterator[T]:
-        """Yields items, and shows their number and rate unless they are over within a second."""
+        """Yields items, and shows their number and rate unless they are over within a second.
+
+        Raises KeyboardInterrupt after `interrupt`, so that builders keep what they have, as after Ctrl-C.
+        """
         started_at = time.monotonic()
         number = 0
         bar: Bar | None = None
         for item in items:
+            if self._is_interrupted:
+                raise KeyboardInterrupt
             yield item
             number += 1
             if bar is not None:

@@ -142,12 +142,17 @@ class DiscussionJob(Job):
             discussions = Discussions(context, learners)
 
             async def discuss() -> None:
-                async with runtime_start.ready(runtime, progress):
-                    if not recorded_speaker:
-                        await check_models(plan, runtime, [recorder.run], progress)
-                    for note in inputs.notes_of(dataset):
-                        progress.print(f"note: {note}")
-                    await self.discuss(discussions)
+                try:
+                    async with runtime_start.ready(runtime, progress):
+                        if not recorded_speaker:
+                            await check_models(plan, runtime, [recorder.run], progress)
+                        for note in inputs.notes_of(dataset):
+                            progress.print(f"note: {note}")
+                        await self.discuss(discussions)
+                except BaseException:
+                    # A thread may be building the knowledge graph, and asyncio waits for its end.
+                    progress.interrupt()
+                    raise
 
             asyncio.run(discuss())
         return evidence.store.titles

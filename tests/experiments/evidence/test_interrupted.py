@@ -15,13 +15,16 @@ from tests.support.paths import ROOT
 MODULE = """
 import os
 import signal
+import time
 
 from experiments.evidence import manifest
+from retrieval import graph_tables
 from retrieval.embed import LexicalEncoder
 
 PHASE = os.environ.get("INTERRUPTED", "")
 check_image, state_of = manifest.check_image, manifest.state_of
-counts = {"encoding": 0, "checking": 0}
+named = graph_tables._named
+counts = {"encoding": 0, "checking": 0, "graph": 0}
 
 
 def count(phase, number, at):
@@ -40,6 +43,15 @@ def state_after_check(path):
     return state_of(path)
 
 
+def slowly_named(source):
+    print("NAMED 1", flush=True)
+    count("graph", 1, at=3)
+    if PHASE == "graph":
+        time.sleep(0.05)
+    return named(source)
+
+
+graph_tables._named = slowly_named
 manifest.check_image = checked
 manifest.state_of = state_after_check
 
@@ -53,9 +65,9 @@ class Encoder(LexicalEncoder):
 TEXTS = 1600
 
 
-def start(folder: Path, interrupted: str = "") -> subprocess.CompletedProcess[str]:
+def start(folder: Path, interrupted: str = "", method: str = "single") -> subprocess.CompletedProcess[str]:
     data = ["data=mmqa", f"data.root={folder / 'release'}", "data.limit=2", "retrieval.encoder=interrupting:Encoder"]
-    words = ["experiment=mmqa_prune", "runtime=inline", "methods=[single]", *data]
+    words = ["experiment=mmqa_prune", "runtime=inline", f"methods=[{method}]", *data]
     words += [f"output={folder}", f"cache={folder / 'cache'}", "wandb.mode=disabled"]
     environment = {**os.environ, "PYTHONPATH": str(folder), "INTERRUPTED": interrupted}
     return subprocess.run(
@@ -102,3 +114,13 @@ def test_what_is_done_before_an_interruption_is_not_done_again(folder: Path, pha
     else:
         assert encoded == 0
         assert len(checked) == len(read["decoded"]) - 2
+
+
+@pytest.mark.slow
+def test_a_knowledge_graph_that_is_built_in_a_thread_ends_with_the_run(folder: Path) -> None:
+    interrupted = start(folder, "graph", method="hm_rag")
+    assert interrupted.returncode == 130, interrupted.stderr
+    assert 3 <= len(lines(interrupted, "NAMED")) < TEXTS
+    again = start(folder, method="hm_rag")
+    assert again.returncode == 0, again.stderr
+    assert len(lines(again, "NAMED")) > TEXTS
