@@ -2,10 +2,11 @@
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from typing import TypeVar
 
 from actors.signals import delayed_signals
@@ -19,15 +20,22 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def spawning_pool(processes: int, begin: Callable[[], object]) -> ProcessPoolExecutor:
+    """Makes a pool whose processes end with this one, also where it is killed, and leave Ctrl-C to it.
+
+    `begin` is called first in each process.
+    """
+    # Spawned: a fork copies the locks of other libraries' threads without the threads.
+    return ProcessPoolExecutor(processes, get_context("spawn"), initializer=_begin, initargs=(begin,))
+
+
 @contextmanager
 def spawned(calls: Sequence[Callable[[], R]], at_once: int, begin: Callable[[], object]) -> Iterator[list[Future[R]]]:
     """Makes `at_once` calls at a time, and returns their results for the block, in their order.
 
     Calls that have not begun at its end, or at an interrupt, are dropped. `begin` is called first in each process.
     """
-    # Spawned: a fork copies the locks of other libraries' threads without the threads.
-    context = get_context("spawn")
-    with ProcessPoolExecutor(min(at_once, len(calls)) or 1, context, initializer=_begin, initargs=(begin,)) as pool:
+    with spawning_pool(min(at_once, len(calls)) or 1, begin) as pool:
         try:
             # A process that is interrupted while it starts would print a traceback.
             with delayed_signals():
@@ -39,4 +47,13 @@ def spawned(calls: Sequence[Callable[[], R]], at_once: int, begin: Callable[[], 
 
 def _begin(begin: Callable[[], object]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the parent's to answer, once
+    threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     begin()
+
+
+def _end_with_parent() -> None:
+    """Ends this process once its parent has ended: the pool would wait for calls, and hold standard output open."""
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)

@@ -4,14 +4,13 @@ graphs while results are summed up.
 Then only the figures of the results are left to draw, and matplotlib has been imported.
 """
 
-import signal
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from contextlib import suppress
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Self
 
 from actors.processes import collect_rarely
+from actors.spawned import spawning_pool
 from experiments.analysis.run_facts import Metrics
 from experiments.records.recorder import RunFolder
 
@@ -38,8 +37,7 @@ class FigureProcess:
     def draw_training(self, method: str) -> None:
         """Begins to draw the figures of a learned graph's training."""
         if self._pool is None:
-            # Spawned: a fork copies the locks of other libraries' threads without the threads.
-            self._pool = ProcessPoolExecutor(1, get_context("spawn"), initializer=_begin)
+            self._pool = spawning_pool(1, collect_rarely)
         self._drawings[method] = [self._pool.submit(_draw, "draw_training", self._run.path, self._style, method)]
 
     def draw_graphs(self) -> None:
@@ -61,11 +59,6 @@ class FigureProcess:
         arguments = ("draw_run", self._run.path, self._style, metrics, timed, drawn)
         paths: list[Path] = _draw(*arguments) if self._pool is None else self._pool.submit(_draw, *arguments).result()
         return paths
-
-
-def _begin() -> None:
-    collect_rarely()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is the parent's to answer
 
 
 def _draw(function: str, run: Path, style_name: str, *arguments: Any) -> Any:
