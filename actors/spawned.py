@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context, parent_process
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 from actors.signals import delayed_signals
 
+P = ParamSpec("P")
 R = TypeVar("R")
 
 
@@ -20,13 +21,23 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def spawning_pool(processes: int, begin: Callable[[], object]) -> ProcessPoolExecutor:
-    """Makes a pool whose processes end with this one, also where it is killed, and leave Ctrl-C to it.
+class SpawningPool(ProcessPoolExecutor):
+    """A pool whose processes end with this one, also where it is killed, and leave Ctrl-C to it.
 
     `begin` is called first in each process.
     """
-    # Spawned: a fork copies the locks of other libraries' threads without the threads.
-    return ProcessPoolExecutor(processes, get_context("spawn"), initializer=_begin, initargs=(begin,))
+
+    def __init__(self, processes: int, begin: Callable[[], object]) -> None:
+        # Spawned: a fork copies the locks of other libraries' threads without the threads.
+        super().__init__(processes, get_context("spawn"), initializer=_begin, initargs=(begin,))
+
+    def submit(self, call: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+        # A process starts with this mask: one that is interrupted while it imports would print a traceback.
+        earlier_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            return super().submit(call, *args, **kwargs)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, earlier_mask)
 
 
 @contextmanager
@@ -35,7 +46,7 @@ def spawned(calls: Sequence[Callable[[], R]], at_once: int, begin: Callable[[], 
 
     Calls that have not begun at its end, or at an interrupt, are dropped. `begin` is called first in each process.
     """
-    with spawning_pool(min(at_once, len(calls)) or 1, begin) as pool:
+    with SpawningPool(min(at_once, len(calls)) or 1, begin) as pool:
         try:
             # A process that is interrupted while it starts would print a traceback.
             with delayed_signals():

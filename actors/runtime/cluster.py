@@ -224,7 +224,10 @@ class Cluster(Launcher[RemotePool]):
         for pulse in unanswered:
             pulse.cancel()
         await asyncio.gather(*pulses, return_exceptions=True)
-        placed = [pulses[pulse] for pulse in answered if pulse.exception() is None]
+        placed: list[Actor] = []
+        for pulse, actor in pulses.items():
+            if pulse in answered and pulse.exception() is None:
+                placed.append(actor)
 
         reasons: list[str] = []
         unplaced_titles = ", ".join(actor.title for actor in late_actors if actor not in placed)

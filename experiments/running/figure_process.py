@@ -4,13 +4,13 @@ graphs while results are summed up.
 Then only the figures of the results are left to draw, and matplotlib has been imported.
 """
 
-from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Future
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
 from actors.processes import collect_rarely
-from actors.spawned import spawning_pool
+from actors.spawned import SpawningPool
 from experiments.analysis.run_facts import Metrics
 from experiments.records.recorder import RunFolder
 
@@ -24,7 +24,7 @@ class FigureProcess:
     def __init__(self, run: RunFolder, style: str) -> None:
         self._run = run
         self._style = style
-        self._pool: ProcessPoolExecutor | None = None
+        self._pool: SpawningPool | None = None
         self._drawings: dict[str, list[Future[Any]]] = {}
 
     def __enter__(self) -> Self:
@@ -37,7 +37,7 @@ class FigureProcess:
     def draw_training(self, method: str) -> None:
         """Begins to draw the figures of a learned graph's training."""
         if self._pool is None:
-            self._pool = spawning_pool(1, collect_rarely)
+            self._pool = SpawningPool(1, collect_rarely)
         self._drawings[method] = [self._pool.submit(_draw, "draw_training", self._run.path, self._style, method)]
 
     def draw_graphs(self) -> None:

@@ -8,26 +8,32 @@ from pathlib import Path
 from tests.support.paths import ROOT
 
 PROGRAM = f"""
+import multiprocessing
 import os
 import signal
 import sys
 
 sys.path.insert(0, {str(ROOT)!r})
 
-from actors.spawned import spawning_pool
+from actors.spawned import SpawningPool
 
 if __name__ == "__main__":
-    pool = spawning_pool(1, int)
-    print(pool.submit(os.getpid).result(), flush=True)
+    pool = SpawningPool(1, int)
+    future = pool.submit(os.getpid)
+    # As Ctrl-C does, which all processes of a terminal receive: here while Python starts.
+    for process in multiprocessing.active_children():
+        os.kill(process.pid, signal.SIGINT)
+    print(future.result(), flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 """
 LATEST_S = 300
 
 
-def test_processes_end_with_a_program_that_is_killed(tmp_path: Path) -> None:
+def test_processes_live_through_ctrl_c_and_end_with_a_program_that_is_killed(tmp_path: Path) -> None:
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     # Its output ends with the last process that holds it open.
-    ended = subprocess.run([sys.executable, program], stdout=subprocess.PIPE, timeout=LATEST_S, check=False)
-    assert ended.returncode == -signal.SIGKILL
+    ended = subprocess.run([sys.executable, program], capture_output=True, timeout=LATEST_S, check=False)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    assert b"KeyboardInterrupt" not in ended.stderr
     assert int(ended.stdout)
