@@ -6,10 +6,9 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
-from multiprocessing import get_context, parent_process
+from multiprocessing import active_children, get_context, parent_process
+from multiprocessing.process import BaseProcess
 from typing import ParamSpec, TypeVar
-
-from actors.signals import delayed_signals
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -30,28 +29,38 @@ class SpawningPool(ProcessPoolExecutor):
     def __init__(self, processes: int, begin: Callable[[], object]) -> None:
         # Spawned: a fork copies the locks of other libraries' threads without the threads.
         super().__init__(processes, get_context("spawn"), initializer=_begin, initargs=(begin,))
+        self._children: set[BaseProcess] = set()
 
     def submit(self, call: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
         # A process starts with this mask: one that is interrupted while it imports would print a traceback.
         earlier_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        earlier_children = set(active_children())
         try:
             return super().submit(call, *args, **kwargs)
         finally:
+            self._children |= set(active_children()) - earlier_children
             signal.pthread_sigmask(signal.SIG_SETMASK, earlier_mask)
+
+    def kill(self) -> None:
+        """Ends the processes, and the calls that they work on, at once."""
+        for process in self._children:
+            process.kill()
 
 
 @contextmanager
 def spawned(calls: Sequence[Callable[[], R]], at_once: int, begin: Callable[[], object]) -> Iterator[list[Future[R]]]:
     """Makes `at_once` calls at a time, and returns their results for the block, in their order.
 
-    Calls that have not begun at its end, or at an interrupt, are dropped. `begin` is called first in each process.
+    At the end of the block, calls that have not begun are dropped. After an error or an interrupt in it, so are those
+    under way. `begin` is called first in each process.
     """
     with SpawningPool(min(at_once, len(calls)) or 1, begin) as pool:
         try:
-            # A process that is interrupted while it starts would print a traceback.
-            with delayed_signals():
-                futures = [pool.submit(call) for call in calls]
-            yield futures
+            yield [pool.submit(call) for call in calls]
+        except BaseException:
+            # Their results are lost, and they may take minutes.
+            pool.kill()
+            raise
         finally:
             pool.shutdown(cancel_futures=True)
 

@@ -3,8 +3,13 @@
 import signal
 import subprocess
 import sys
+import time
+from functools import partial
 from pathlib import Path
 
+import pytest
+
+from actors.spawned import spawned
 from tests.support.paths import ROOT
 
 PROGRAM = f"""
@@ -37,3 +42,13 @@ def test_processes_live_through_ctrl_c_and_end_with_a_program_that_is_killed(tmp
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     assert b"KeyboardInterrupt" not in ended.stderr
     assert int(ended.stdout)
+
+
+@pytest.mark.timeout(LATEST_S)
+def test_an_interrupt_ends_calls_under_way() -> None:
+    def interrupted() -> None:
+        with spawned([partial(time.sleep, 10 * LATEST_S)] * 3, 2, int):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
