@@ -21,6 +21,7 @@ T = TypeVar("T")
 LINE = 110  # characters of a folded line
 PLAIN_EVERY_S = 5.0  # often enough to see that a run is alive, seldom enough for a log
 WATCHED_EVERY_S = 1.0
+SILENT_AFTER_S = 5.0
 LONGEST_SILENCE_S = 60.0
 SHOWN_AFTER_S = 1.0  # most steps that are shown by `counted` and `waiting` are over by then
 BAR_WIDTH = 24  # narrow enough for rate, turns and time on a line of a hundred characters
@@ -216,8 +217,8 @@ class Bar:
     def show_silence(self) -> None:
         """Prints the line of a phase in which nothing has ended since the last one, at growing intervals."""
         silent_s = self._silent_s
-        due_s = min(max(PLAIN_EVERY_S, silent_s / 2), LONGEST_SILENCE_S)
-        if self._console and silent_s >= PLAIN_EVERY_S and time.monotonic() - self._printed_at >= due_s:
+        due_s = min(max(SILENT_AFTER_S, silent_s / 2), LONGEST_SILENCE_S)
+        if self._console and silent_s >= SILENT_AFTER_S and time.monotonic() - self._printed_at >= due_s:
             self._show()
 
     @property
@@ -243,7 +244,7 @@ class Bar:
             turns=self._turns,
         )
         silent_s = self._silent_s
-        return f"{line}; nothing new for {silent_s:.0f} s" if silent_s >= PLAIN_EVERY_S else line
+        return f"{line}; nothing new for {silent_s:.0f} s" if silent_s >= SILENT_AFTER_S else line
 
     def _print(self, at_once: bool = False) -> None:
         """Prints a plain line, at most every `PLAIN_EVERY_S` seconds."""

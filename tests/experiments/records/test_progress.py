@@ -48,7 +48,7 @@ def test_a_phase_that_waits_for_others_counts_its_time_from_its_first_turn(monke
 
 
 def test_a_phase_in_which_nothing_ends_tells_for_how_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("PLAIN_EVERY_S", "WATCHED_EVERY_S"):
+    for name in ("SILENT_AFTER_S", "WATCHED_EVERY_S"):
         monkeypatch.setattr(progress_module, name, 0.02)
     screen = io.StringIO()
     with Progress(Console(file=screen)) as progress:
