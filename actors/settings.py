@@ -151,6 +151,9 @@ def shown(value: Any) -> str:
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
+START_S = 120.0  # all comes up, unless there is a model to load that takes longer
+
+
 @dataclass
 class RaySettings:
     """Settings of Ray. Without an address, a run starts a local Ray and stops it at its end."""
@@ -158,7 +161,8 @@ class RaySettings:
     address: str | None = setting(None, outside=bool)
     """Address of a running cluster, `auto` or `host:port`; null starts a local one."""
     start_timeout_s: float | None = setting(None, at_least=1, at_most=1e6)
-    """Seconds to wait for all actors to start (null: 120, or 600 for vLLM)."""
+    """Seconds to wait for all actors to start (null: 120, 600 for vLLM, and for an endpoint 120 and six times
+    `model.timeout_s`)."""
     hung_s: float = setting(60.0, at_least=1)
     """Seconds without a sign of life after which an agent, a replica, a learner or a sweep's trial is restarted."""
 

@@ -10,9 +10,9 @@ from actors.backends.model_settings import ModelSettings, Usual
 from actors.errors import UserError
 from actors.models import Model
 from actors.reader.reader import ReaderSettings
+from actors.settings import START_S
 
 CHARACTERS_PER_TOKEN = 4
-START_S = 120.0  # of a model that loads nothing large
 CHAT_TOKENS = 13  # what Qwen's chat template adds to a system and a user turn
 
 

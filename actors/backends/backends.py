@@ -107,7 +107,7 @@ class OpenAIBackend(Backend):
 
     @property
     def start_timeout_s(self) -> float:
-        """Later than every timeout of the requests at the start: the error then has the endpoint's address."""
+        """Exceeds every timeout of the first requests, so that the error names the endpoint's address."""
         return super().start_timeout_s + longest_start_s(self.settings)
 
     @property

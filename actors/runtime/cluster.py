@@ -19,8 +19,8 @@ from actors.runtime.process import AgentProcess, Process, ReplicaProcess
 from actors.runtime.remote import RESTARTS, Actor, loss
 from actors.runtime.service_client import Client
 from actors.runtime.stateful import LearnerProcess, RemoteStateful
-from actors.runtime.supervision import AGAIN_S, START_S, supervise, wait_until_up, watch_head
-from actors.settings import AgentSettings, RaySettings
+from actors.runtime.supervision import pulse, supervise, wait_until_up, watch_head
+from actors.settings import START_S, AgentSettings, RaySettings
 
 # Of the memory that Ray counts, in bytes. What asks for nothing at all is placed at random, whatever its strategy is.
 SOME_MEMORY = 1
@@ -218,28 +218,23 @@ class Cluster(Launcher[RemotePool]):
             self._supervisors.append(asyncio.create_task(supervision))
 
     async def _reason_of_delay(self, late_actors: Sequence[Actor]) -> str:
-        """Tells which actors have no process, as Ray found no place for them, and which have one that still loads."""
-        pulses = {asyncio.create_task(actor.call("pulse")): actor for actor in late_actors}
-        answered, unanswered = await asyncio.wait(pulses, timeout=AGAIN_S)
-        for pulse in unanswered:
-            pulse.cancel()
-        await asyncio.gather(*pulses, return_exceptions=True)
-        placed: list[Actor] = []
-        for pulse, actor in pulses.items():
-            if pulse in answered and pulse.exception() is None:
-                placed.append(actor)
+        """Names the actors without a process, for which Ray found no place, and those that still load."""
+        pulses = await asyncio.gather(*(pulse(actor, 0) for actor in late_actors), return_exceptions=True)
+        placed_titles: list[str] = []
+        unplaced_titles: list[str] = []
+        for actor, sign_of_life in zip(late_actors, pulses, strict=True):
+            titles = unplaced_titles if isinstance(sign_of_life, BaseException) else placed_titles
+            titles.append(actor.title)
 
         reasons: list[str] = []
-        unplaced_titles = ", ".join(actor.title for actor in late_actors if actor not in placed)
         if unplaced_titles:
             free: dict[str, float] = ray.available_resources()  # type: ignore[no-untyped-call]
             reasons.append(
-                f"no process for {unplaced_titles} (free now are {free.get('CPU', 0):g} CPUs and "
+                f"no process for {', '.join(unplaced_titles)} (free now are {free.get('CPU', 0):g} CPUs and "
                 f"{free.get('GPU', 0):g} GPUs; ask for fewer model.replicas or model.gpus)"
             )
-        if placed:
-            placed_titles = ", ".join(actor.title for actor in placed)
-            reasons.append(f"still loading: {placed_titles}")
+        if placed_titles:
+            reasons.append(f"still loading: {', '.join(placed_titles)}")
         reasons.append("to wait longer, raise ray.start_timeout_s")
         return f"not ready after {self._start_timeout_s:g} s: {'; '.join(reasons)}"
 

@@ -13,7 +13,6 @@ from actors.processes import kills, low_limits
 from actors.runtime.launcher import OnEvent
 from actors.runtime.remote import OUT_OF_MEMORY, RESTARTS, Actor, loss, one_line
 
-START_S = 120.0  # all comes up, unless there is a model to load that takes longer
 STARTS = 3
 RETRY_S = 0.5
 PULSE_S = 5.0
@@ -73,7 +72,7 @@ async def supervise(actor: Actor, on_event: OnEvent, hung_s: float) -> None:
                 words = asyncio.create_task(_last_words(actor))
             fault = ""
             try:
-                stalled_s, answering_process = await _pulse(actor, hung_s)
+                stalled_s, answering_process = await pulse(actor, hung_s)
                 # Another process that answers means that Ray has restarted the actor between two pulses.
                 restarted = process is not None and process != answering_process
                 process = answering_process
@@ -148,17 +147,17 @@ async def _answers(address: str) -> bool:
     return False
 
 
-async def _pulse(actor: Actor, hung_s: float) -> tuple[float, str]:
+async def pulse(actor: Actor, hung_s: float) -> tuple[float, str]:
     """Returns the actor's sign of life. Raises TimeoutError where there is none."""
-    pulse: asyncio.Task[tuple[float, str]] = asyncio.create_task(actor.call("pulse"))
+    answer: asyncio.Task[tuple[float, str]] = asyncio.create_task(actor.call("pulse"))
     try:
         # Twice: where it was this process that stood still, the answer is there a moment later.
         for wait_s in (hung_s, AGAIN_S):
-            await asyncio.wait([pulse], timeout=wait_s)
-            if pulse.done():
-                return pulse.result()
+            await asyncio.wait([answer], timeout=wait_s)
+            if answer.done():
+                return answer.result()
     finally:
-        pulse.cancel()
+        answer.cancel()
     raise TimeoutError
 
 
@@ -179,7 +178,7 @@ async def _up_again(actor: Actor, hung_s: float) -> bool:
             if ready.done():
                 return ready.exception() is None
             try:
-                await _pulse(actor, hung_s)  # there is one while a model is being loaded
+                await pulse(actor, hung_s)  # there is one while a model is being loaded
                 wait_s = hung_s
             except (TimeoutError, RayError):  # a process that was stopped does not answer, or cannot be reached
                 await actor.restart()

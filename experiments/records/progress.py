@@ -76,7 +76,7 @@ class Progress:
         return bar
 
     def interrupt(self) -> None:
-        """Ends what other threads count, at the next item: only the main thread receives Ctrl-C."""
+        """Ends `counted` in other threads at its next item, as Ctrl-C reaches the main thread alone."""
         self._is_interrupted = True
 
     def counted(self, name: str, items: Iterable[T], total: int | None) -> Iterator[T]:
@@ -223,8 +223,7 @@ class Bar:
 
     @property
     def _silent_s(self) -> float:
-        """Time without a new unit or turn, in seconds. 0 in phases that others hold up or that show what they wait
-        for."""
+        """Seconds since the last unit or turn. 0 in a phase that has not begun, is over, or has a note."""
         if not self._is_begun or self.is_finished or self._note:
             return 0.0
         return time.monotonic() - self._advanced_at

@@ -73,13 +73,11 @@ def discuss(plan: Plan, question: Question, sources: Sequence[Source], has_data:
             speaker = launching.launch_shared(plan, runtime, progress.print).agents.speaker()
 
         async def hold() -> int:
-            try:
+            async with runtime_start.held(runtime, evidence.progress):
                 with Progress() as progress:
                     await runtime_start.wait(runtime, progress)
                     await model_record.check_models(plan, runtime, [], progress)
                 return await answered(plan, item, sources, dataset, evidence, Metered(speaker, printed), folder)
-            finally:
-                await runtime.unload()
 
         return asyncio.run(hold())
 

@@ -142,17 +142,12 @@ class DiscussionJob(Job):
             discussions = Discussions(context, learners)
 
             async def discuss() -> None:
-                try:
-                    async with runtime_start.ready(runtime, progress):
-                        if not recorded_speaker:
-                            await check_models(plan, runtime, [recorder.run], progress)
-                        for note in inputs.notes_of(dataset):
-                            progress.print(f"note: {note}")
-                        await self.discuss(discussions)
-                except BaseException:
-                    # A thread may be building the knowledge graph, and asyncio waits for its end.
-                    progress.interrupt()
-                    raise
+                async with runtime_start.ready(runtime, progress):
+                    if not recorded_speaker:
+                        await check_models(plan, runtime, [recorder.run], progress)
+                    for note in inputs.notes_of(dataset):
+                        progress.print(f"note: {note}")
+                    await self.discuss(discussions)
 
             asyncio.run(discuss())
         return evidence.store.titles

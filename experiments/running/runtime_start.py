@@ -33,10 +33,21 @@ def runtime_started(config: Config, progress: Progress, trials: bool = False) ->
 
 @asynccontextmanager
 async def ready(runtime: Runtime, progress: Progress) -> AsyncIterator[None]:
-    """Waits as `wait` does. After the block, closes the models that this process has loaded."""
-    try:
+    """Waits as `wait` does. Ends as `held`."""
+    async with held(runtime, progress):
         await wait(runtime, progress)
         yield
+
+
+@asynccontextmanager
+async def held(runtime: Runtime, progress: Progress) -> AsyncIterator[None]:
+    """Closes the models that this process has loaded after the block. An error in it ends what threads count."""
+    try:
+        yield
+    except BaseException:
+        # A thread may be building the knowledge graph, and asyncio waits for its end.
+        progress.interrupt()
+        raise
     finally:
         await runtime.unload()
 

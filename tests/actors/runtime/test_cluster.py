@@ -328,7 +328,7 @@ async def test_a_model_that_cannot_be_loaded_is_one_line(cluster: Cluster, model
 async def test_the_error_after_a_late_start_tells_what_loads_from_what_has_no_place(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("actors.runtime.cluster.AGAIN_S", 60.0)
+    monkeypatch.setattr("actors.runtime.supervision.AGAIN_S", 60.0)
     cluster.launch_replicas(Loading, replicas=1, cpus=0, gpus=0, pool="loading")
     monkeypatch.setattr(cluster, "_start_timeout_s", 0.1)
     await ray.get_actor("loading-0").pulse.remote()
@@ -337,7 +337,7 @@ async def test_the_error_after_a_late_start_tells_what_loads_from_what_has_no_pl
     expected = "not ready after 0.1 s: still loading: loading-0; to wait longer, raise ray.start_timeout_s"
     assert str(raised.value) == expected
 
-    monkeypatch.setattr("actors.runtime.cluster.AGAIN_S", 0.1)
+    monkeypatch.setattr("actors.runtime.supervision.AGAIN_S", 0.1)
     remote: Any = ray.remote
     holder = remote(Named).options(num_cpus=ray.cluster_resources()["CPU"]).remote("holder")
     await holder.complete.remote(request("a"))
